@@ -1,0 +1,12 @@
+//! Bytes and what they mean.
+//!
+//! Everything that Countersign signs, hashes or exchanges is defined here: canonical JSON, events,
+//! artifacts, keys, proofs, receipts, exit signals and envelopes. The crate does no IO, reads no
+//! clock and draws no random numbers, so the same input gives the same bytes everywhere.
+
+pub mod hash;
+pub mod id;
+pub mod json;
+pub mod shape;
+pub mod text;
+pub mod time;

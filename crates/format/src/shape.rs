@@ -1,0 +1,430 @@
+//! What JSON objects look like: one table per object, from which both its checker and its JSON
+//! Schema are made.
+//!
+//! A checker lists every fault with a JSON pointer rather than stopping at the first. Unknown
+//! members pass unless the table refuses them.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use crate::{hash, id, text, time::Timestamp};
+
+/// The rules of which schema version hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// As the specifications describe: ULIDs may be uppercase.
+    V1_0,
+    /// Ours.
+    V1_1,
+}
+
+/// What a value must look like.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// Any JSON value whose text may stand in an event.
+    Any,
+    /// `true` or `false`.
+    Bool,
+    /// Any string.
+    Text,
+    /// A string with at least one character.
+    NonEmptyText,
+    /// An integer in this range, written without fraction or exponent.
+    Integer(i64, i64),
+    /// Any number.
+    Number,
+    /// 64 lowercase hexadecimal digits.
+    Hash,
+    /// A ULID; schema 1.0 also takes it in uppercase.
+    Ulid,
+    /// `claim_` and a ULID.
+    ClaimId,
+    /// A lowercase ASCII identifier.
+    Name,
+    /// A point in time.
+    Time,
+    /// A semantic version such as `1.1.0`.
+    Version,
+    /// Padded standard base64 of this many bytes.
+    Base64(usize),
+    /// A relative path below the workspace's store.
+    StorePath,
+    /// One of these strings.
+    OneOf(&'static [&'static str]),
+    /// `null` or the other shape.
+    Nullable(&'static Shape),
+    /// An array of the other shape.
+    List(&'static Shape),
+    /// An object with any keys and values of the other shape.
+    MapOf(&'static Shape),
+    /// An object.
+    Object(&'static Fields),
+}
+
+/// The members of an object.
+#[derive(Debug)]
+pub struct Fields {
+    /// Its name in schemas and documentation.
+    pub name: &'static str,
+    /// One sentence on what it is.
+    pub doc: &'static str,
+    /// Its members.
+    pub fields: &'static [Field],
+    /// Whether other members may stand beside them.
+    pub unknown: Unknown,
+}
+
+/// One member of an object.
+#[derive(Debug)]
+pub struct Field {
+    /// Its key.
+    pub name: &'static str,
+    /// Whether it must be there.
+    pub need: Need,
+    /// What it holds.
+    pub shape: Shape,
+}
+
+/// Whether a member must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Its absence is a fault.
+    Required,
+    /// It may be absent.
+    Optional,
+}
+
+/// What happens to members that the table does not list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// They are kept and not looked at.
+    Kept,
+    /// They are faults.
+    Refused,
+}
+
+/// A required member.
+#[must_use]
+pub const fn req(name: &'static str, shape: Shape) -> Field {
+    Field { name, need: Need::Required, shape }
+}
+
+/// An optional member.
+#[must_use]
+pub const fn opt(name: &'static str, shape: Shape) -> Field {
+    Field { name, need: Need::Optional, shape }
+}
+
+/// A place in a document and what is wrong there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// JSON pointer (RFC 6901) to the value, or to where it should be.
+    pub pointer: String,
+    /// What is wrong, without the value itself.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.pointer.is_empty() { "(document)" } else { &self.pointer };
+        write!(f, "{}: {}", text::escape(place), text::escape(&self.message))
+    }
+}
+
+/// Collects faults while a document is walked.
+#[derive(Debug)]
+pub struct Checker {
+    dialect: Dialect,
+    pointer: String,
+    faults: Vec<Fault>,
+}
+
+impl Checker {
+    /// A checker that stands at the root of a document.
+    #[must_use]
+    pub const fn new(dialect: Dialect) -> Self {
+        Self { dialect, pointer: String::new(), faults: Vec::new() }
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn into_faults(self) -> Vec<Fault> {
+        self.faults
+    }
+
+    /// Notes a fault at the current place.
+    pub fn fault(&mut self, message: impl Into<String>) {
+        self.faults.push(Fault { pointer: self.pointer.clone(), message: message.into() });
+    }
+
+    /// Runs `check` one step further down.
+    pub fn below(&mut self, step: &str, check: impl FnOnce(&mut Self)) {
+        let length = self.pointer.len();
+        self.pointer.push('/');
+        self.pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+        check(self);
+        self.pointer.truncate(length);
+    }
+
+    /// Notes every way in which `value` differs from `shape`.
+    pub fn check(&mut self, shape: &Shape, value: &Value) {
+        match shape {
+            Shape::Any => self.any(value),
+            Shape::Nullable(_) if value.is_null() => {}
+            Shape::Nullable(inner) => self.check(inner, value),
+            Shape::List(inner) => match value.as_array() {
+                Some(elements) => {
+                    for (index, element) in elements.iter().enumerate() {
+                        self.below(&index.to_string(), |below| below.check(inner, element));
+                    }
+                }
+                None => self.wrong_type("an array", value),
+            },
+            Shape::MapOf(inner) => match value.as_object() {
+                Some(members) => {
+                    for (key, member) in members {
+                        self.key(key);
+                        self.below(key, |below| below.check(inner, member));
+                    }
+                }
+                None => self.wrong_type("an object", value),
+            },
+            Shape::Object(fields) => self.object(fields, value),
+            Shape::Bool if value.is_boolean() => {}
+            Shape::Bool => self.wrong_type("true or false", value),
+            Shape::Number if value.is_number() => {}
+            Shape::Number => self.wrong_type("a number", value),
+            Shape::Integer(min, max) => self.integer(*min, *max, value),
+            _ => match value.as_str() {
+                Some(text) => self.text(shape, text),
+                None => self.wrong_type("a string", value),
+            },
+        }
+    }
+
+    /// Notes every member of `fields` that is missing, unknown or of another shape.
+    pub fn object(&mut self, fields: &Fields, value: &Value) {
+        let Some(members) = value.as_object() else {
+            return self.wrong_type("an object", value);
+        };
+        for field in fields.fields {
+            match members.get(field.name) {
+                Some(member) => self.below(field.name, |below| below.check(&field.shape, member)),
+                None if field.need == Need::Required => {
+                    self.below(field.name, |below| below.fault("missing"));
+                }
+                None => {}
+            }
+        }
+        for (key, member) in members {
+            if fields.fields.iter().any(|field| field.name == key) {
+                continue;
+            }
+            self.key(key);
+            self.below(key, |below| match fields.unknown {
+                Unknown::Kept => below.any(member),
+                Unknown::Refused => below.fault("unknown field"),
+            });
+        }
+    }
+
+    fn any(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => {
+                if let Err(fault) = text::check(text) {
+                    self.fault(fault.to_string());
+                }
+            }
+            Value::Array(elements) => {
+                for (index, element) in elements.iter().enumerate() {
+                    self.below(&index.to_string(), |below| below.any(element));
+                }
+            }
+            Value::Object(members) => {
+                for (key, member) in members {
+                    self.key(key);
+                    self.below(key, |below| below.any(member));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn key(&mut self, key: &str) {
+        if let Err(fault) = text::check(key) {
+            self.below(key, |below| below.fault(format!("key: {fault}")));
+        }
+    }
+
+    fn integer(&mut self, min: i64, max: i64, value: &Value) {
+        match value.as_i64() {
+            Some(integer) if (min..=max).contains(&integer) => {}
+            Some(_) => self.fault(format!("must be between {min} and {max}")),
+            None => self.wrong_type("an integer", value),
+        }
+    }
+
+    fn text(&mut self, shape: &Shape, text: &str) {
+        if let Err(fault) = text::check(text) {
+            return self.fault(fault.to_string());
+        }
+        let wanted = match shape {
+            Shape::NonEmptyText if text.is_empty() => "must not be empty".to_owned(),
+            Shape::Hash if text.parse::<hash::Hash>().is_err() => hash::NotAHash.to_string(),
+            Shape::Ulid if !self.is_ulid(text) => id::NotAUlid.to_string(),
+            Shape::ClaimId if !self.is_claim_id(text) => {
+                "a claim id is `claim_` and a ULID".to_owned()
+            }
+            Shape::Name if !id::is_name(text) => {
+                "an identifier is 1 to 128 of `a-z 0-9 _ . : @ -`, starting with a letter or digit"
+                    .to_owned()
+            }
+            Shape::Time => match text.parse::<Timestamp>() {
+                Ok(_) => return,
+                Err(error) => error.to_string(),
+            },
+            Shape::Version if !is_semver(text) => {
+                "a version is three numbers such as `1.1.0`".to_owned()
+            }
+            Shape::Base64(length) if !is_base64(text, *length) => {
+                format!("must be {length} bytes in padded standard base64")
+            }
+            Shape::StorePath if !is_store_path(text) => {
+                "must be a relative path inside the store".to_owned()
+            }
+            Shape::OneOf(values) if !values.contains(&text) => {
+                format!("must be one of: {}", values.join(", "))
+            }
+            _ => return,
+        };
+        self.fault(wanted);
+    }
+
+    fn is_ulid(&self, text: &str) -> bool {
+        match self.dialect {
+            Dialect::V1_0 => id::Ulid::parse_any_case(text).is_some(),
+            Dialect::V1_1 => text.parse::<id::Ulid>().is_ok(),
+        }
+    }
+
+    fn is_claim_id(&self, text: &str) -> bool {
+        text.strip_prefix("claim_").is_some_and(|ulid| self.is_ulid(ulid))
+    }
+
+    fn wrong_type(&mut self, wanted: &str, value: &Value) {
+        let found = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "true or false",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "an array",
+            Value::Object(_) => "an object",
+        };
+        self.fault(if wanted == "an integer" && found == "a number" {
+            "must be an integer, found another number".to_owned()
+        } else {
+            format!("must be {wanted}, found {found}")
+        });
+    }
+}
+
+/// Whether `text` is three decimal numbers without leading zeros, joined by points.
+#[must_use]
+pub fn is_semver(text: &str) -> bool {
+    let number = |part: &str| {
+        !part.is_empty()
+            && part.len() <= 9
+            && part.bytes().all(|byte| byte.is_ascii_digit())
+            && (part == "0" || !part.starts_with('0'))
+    };
+    let parts: Vec<&str> = text.split('.').collect();
+    parts.len() == 3 && parts.into_iter().all(number)
+}
+
+fn is_base64(text: &str, length: usize) -> bool {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.decode(text).is_ok_and(|bytes| bytes.len() == length)
+}
+
+fn is_store_path(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 1024
+        && text.split('/').all(|part| {
+            !matches!(part, "" | "." | "..")
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+        })
+}
+
+/// The JSON Schema (draft 2020-12) of `fields`, as a document of its own.
+#[must_use]
+pub fn document_schema(fields: &Fields, id: &str) -> Value {
+    let mut schema = object_schema(fields);
+    if let Some(members) = schema.as_object_mut() {
+        members.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
+        members.insert("$id".into(), json!(format!("urn:countersign:schema:{id}")));
+    }
+    schema
+}
+
+/// The JSON Schema of an object.
+#[must_use]
+pub fn object_schema(fields: &Fields) -> Value {
+    let properties: Map<String, Value> =
+        fields.fields.iter().map(|field| (field.name.into(), schema(&field.shape))).collect();
+    let required: Vec<&str> = fields
+        .fields
+        .iter()
+        .filter(|field| field.need == Need::Required)
+        .map(|field| field.name)
+        .collect();
+    let mut object = json!({
+        "title": fields.name,
+        "description": fields.doc,
+        "type": "object",
+        "properties": properties,
+        "required": required,
+    });
+    if let (Unknown::Refused, Some(members)) = (fields.unknown, object.as_object_mut()) {
+        members.insert("additionalProperties".into(), json!(false));
+    }
+    object
+}
+
+const ULID_PATTERN: &str = "[0-7][0-9a-hjkmnp-tv-z]{25}";
+
+fn schema(shape: &Shape) -> Value {
+    let pattern = |pattern: &str| json!({ "type": "string", "pattern": pattern });
+    match shape {
+        Shape::Any => json!({}),
+        Shape::Bool => json!({ "type": "boolean" }),
+        Shape::Text => json!({ "type": "string" }),
+        Shape::NonEmptyText => json!({ "type": "string", "minLength": 1 }),
+        Shape::Integer(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Shape::Number => json!({ "type": "number" }),
+        Shape::Hash => pattern("^[0-9a-f]{64}$"),
+        Shape::Ulid => pattern(&format!("^{ULID_PATTERN}$")),
+        Shape::ClaimId => pattern(&format!("^claim_{ULID_PATTERN}$")),
+        Shape::Name => pattern("^[a-z0-9][a-z0-9_.:@-]{0,127}$"),
+        Shape::Time => {
+            pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$")
+        }
+        Shape::Version => pattern("^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)$"),
+        Shape::Base64(length) => {
+            let characters = length.div_ceil(3) * 4;
+            json!({
+                "type": "string", "contentEncoding": "base64",
+                "minLength": characters, "maxLength": characters,
+            })
+        }
+        Shape::StorePath => {
+            pattern("^(?!.*(^|/)\\.{1,2}(/|$))[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")
+        }
+        Shape::OneOf([only]) => json!({ "const": only }),
+        Shape::OneOf(values) => json!({ "enum": values }),
+        Shape::Nullable(inner) => json!({ "anyOf": [{ "type": "null" }, schema(inner)] }),
+        Shape::List(inner) => json!({ "type": "array", "items": schema(inner) }),
+        Shape::MapOf(inner) => json!({ "type": "object", "additionalProperties": schema(inner) }),
+        Shape::Object(fields) => object_schema(fields),
+    }
+}
