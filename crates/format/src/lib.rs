@@ -4,9 +4,15 @@
 //! artifacts, keys, proofs, receipts, exit signals and envelopes. The crate does no IO, reads no
 //! clock and draws no random numbers, so the same input gives the same bytes everywhere.
 
+pub mod event;
 pub mod hash;
 pub mod id;
 pub mod json;
+pub mod key;
+pub mod merkle;
+pub mod report;
+pub mod role;
 pub mod shape;
 pub mod text;
 pub mod time;
+pub mod trace_session;

@@ -91,6 +91,8 @@ pub struct Field {
 pub enum Need {
     /// Its absence is a fault.
     Required,
+    /// Its absence is a fault from schema 1.1 on.
+    RequiredSince1_1,
     /// It may be absent.
     Optional,
 }
@@ -108,6 +110,12 @@ pub enum Unknown {
 #[must_use]
 pub const fn req(name: &'static str, shape: Shape) -> Field {
     Field { name, need: Need::Required, shape }
+}
+
+/// A member that schema 1.0 does not ask for.
+#[must_use]
+pub const fn req_1_1(name: &'static str, shape: Shape) -> Field {
+    Field { name, need: Need::RequiredSince1_1, shape }
 }
 
 /// An optional member.
@@ -211,12 +219,17 @@ impl Checker {
         for field in fields.fields {
             match members.get(field.name) {
                 Some(member) => self.below(field.name, |below| below.check(&field.shape, member)),
-                None if field.need == Need::Required => {
+                None if self.needs(field) => {
                     self.below(field.name, |below| below.fault("missing"));
                 }
                 None => {}
             }
         }
+        self.unknown_members(fields, members);
+    }
+
+    /// Looks at the members that `fields` does not list.
+    pub fn unknown_members(&mut self, fields: &Fields, members: &Map<String, Value>) {
         for (key, member) in members {
             if fields.fields.iter().any(|field| field.name == key) {
                 continue;
@@ -226,6 +239,16 @@ impl Checker {
                 Unknown::Kept => below.any(member),
                 Unknown::Refused => below.fault("unknown field"),
             });
+        }
+    }
+
+    /// Whether the absence of `field` is a fault.
+    #[must_use]
+    pub fn needs(&self, field: &Field) -> bool {
+        match field.need {
+            Need::Required => true,
+            Need::RequiredSince1_1 => self.dialect == Dialect::V1_1,
+            Need::Optional => false,
         }
     }
 
@@ -375,7 +398,7 @@ pub fn object_schema(fields: &Fields) -> Value {
     let required: Vec<&str> = fields
         .fields
         .iter()
-        .filter(|field| field.need == Need::Required)
+        .filter(|field| field.need != Need::Optional)
         .map(|field| field.name)
         .collect();
     let mut object = json!({

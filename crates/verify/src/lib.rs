@@ -1,1 +1,78 @@
-//! Being written.
+//! A stranger's reader: says what holds.
+//!
+//! Reads a trace and the workspace log as bytes, recomputes everything that they state, and replays
+//! the events through the protocol's own rules. Has no way to write, uses no snapshot and asks no
+//! policy engine. Reading is the caller's: see [`Source`].
+
+mod findings;
+mod keys;
+mod lines;
+mod log;
+mod profile;
+mod signature;
+mod text;
+mod trace;
+mod walk;
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead};
+
+use countersign_format::hash::Hash;
+use countersign_format::key::AgentIdentity;
+use countersign_format::report::{Closed, Signer, VerificationReport, VerificationStatus};
+use countersign_format::time::Timestamp;
+
+pub use lines::{Lines, RawLine};
+pub use profile::Profile;
+pub use text::render;
+pub use trace::{verify, verify_log};
+
+/// What is to be verified. Each call gives the bytes from their beginning.
+pub trait Source {
+    /// The ledger of the trace.
+    fn events(&self) -> io::Result<Box<dyn BufRead + '_>>;
+
+    /// The workspace log, if there is one.
+    fn log(&self) -> io::Result<Option<Box<dyn BufRead + '_>>>;
+
+    /// The checkpoint of the workspace log, if there is one.
+    fn checkpoint(&self) -> io::Result<Option<Vec<u8>>>;
+}
+
+/// What the reader brings along.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Fingerprints of roots that the reader trusts.
+    pub trusted_roots: BTreeSet<Hash>,
+    /// Keys for traces that have no log.
+    pub keys: Vec<AgentIdentity>,
+    /// The rules to apply.
+    pub profile: Profile,
+    /// What the head of the trace is known to be.
+    pub expect_head: Option<Hash>,
+    /// How many events the trace is known to have.
+    pub expect_count: Option<u64>,
+    /// The report's id.
+    pub report_id: String,
+    /// The time to state.
+    pub now: Timestamp,
+}
+
+/// What a report comes to, as the exit status of a command.
+#[must_use]
+pub fn exit_status(report: &VerificationReport, open: OpenTraces) -> u8 {
+    if report.verification_status == VerificationStatus::Fail {
+        return 3;
+    }
+    let open = report.closed == Closed::No && open == OpenTraces::Incomplete;
+    if open || report.signer == Signer::Unpinned { 4 } else { 0 }
+}
+
+/// What an open trace counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenTraces {
+    /// Something that is not finished.
+    Incomplete,
+    /// As good as a closed one.
+    Accepted,
+}

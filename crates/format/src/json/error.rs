@@ -74,6 +74,8 @@ pub struct JsonError {
     pub line: usize,
     /// Byte column in that line, from 1.
     pub column: usize,
+    /// JSON pointer to the value that holds the byte, as far as the reader got.
+    pub pointer: String,
 }
 
 impl JsonError {
@@ -81,7 +83,7 @@ impl JsonError {
         let before = text.get(..offset).unwrap_or(text);
         let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
         let column = 1 + before.iter().rev().take_while(|&&byte| byte != b'\n').count();
-        Self { fault, offset, line, column }
+        Self { fault, offset, line, column, pointer: String::new() }
     }
 }
 

@@ -14,6 +14,7 @@ mod write;
 pub use error::{JsonError, JsonFault};
 pub use read::read;
 pub use serde_json::{Map, Number, Value};
+pub(crate) use write::write_string;
 pub use write::{to_bytes, write};
 
 /// Containers may nest this deep; the outermost one counts as one.

@@ -24,8 +24,15 @@ pub(crate) fn read_up_to(bytes: &[u8], max: usize) -> Result<Value, JsonError> {
     if text.starts_with('\u{feff}') {
         return Err(fail((0, JsonFault::ByteOrderMark)));
     }
-    let mut reader = Reader { text, at: 0, depth: 0, elements: 0 };
-    reader.document().map_err(fail)
+    let mut reader = Reader { text, at: 0, depth: 0, elements: 0, trail: Vec::new() };
+    let outcome = reader.document().map_err(fail);
+    outcome.map_err(|error| JsonError { pointer: pointer(&reader.trail), ..error })
+}
+
+/// The JSON pointer of a trail, which leads from the fault up to the document.
+fn pointer(trail: &[String]) -> String {
+    let escape = |step: &String| format!("/{}", step.replace('~', "~0").replace('/', "~1"));
+    trail.iter().rev().map(escape).collect()
 }
 
 struct Reader<'a> {
@@ -33,6 +40,8 @@ struct Reader<'a> {
     at: usize,
     depth: usize,
     elements: usize,
+    /// Filled while a fault travels up: the steps that lead to it, innermost first.
+    trail: Vec<String>,
 }
 
 type Step<T> = Result<T, (usize, JsonFault)>;
@@ -147,7 +156,11 @@ impl Reader<'_> {
         }
         loop {
             self.count_element()?;
-            elements.push(self.value()?);
+            let element = self.value();
+            if element.is_err() {
+                self.trail.push(elements.len().to_string());
+            }
+            elements.push(element?);
             if !self.another(b']', "`,` or `]`")? {
                 return Ok(Value::Array(elements));
             }
@@ -179,8 +192,11 @@ impl Reader<'_> {
             }
             self.at += 1;
             self.space();
-            let value = self.value()?;
-            members.insert(key, value);
+            let value = self.value();
+            if value.is_err() {
+                self.trail.push(key.clone());
+            }
+            members.insert(key, value?);
             if !self.another(b'}', "`,` or `}`")? {
                 return Ok(Value::Object(members));
             }

@@ -1,0 +1,168 @@
+//! Does a document have the members of an event? Every fault, each with its place.
+
+use serde_json::{Value, json};
+
+use super::artifact::ARTIFACT_DESCRIPTOR;
+use super::{EventType, Since, payload};
+use crate::json::{self, INTEGER_MAX};
+use crate::role::Role;
+use crate::shape::{
+    Checker, Dialect, Fault, Fields, Shape, Unknown, document_schema, is_semver, object_schema, opt,
+    req, req_1_1,
+};
+
+/// The members of an actor.
+static ACTOR: Fields = Fields {
+    name: "Actor",
+    doc: "Who did something, in which role, with which key.",
+    fields: &[
+        req("agent_id", Shape::Name),
+        req("key_id", Shape::Name),
+        req("role", Shape::OneOf(&Role::NAMES)),
+    ],
+    unknown: Unknown::Kept,
+};
+
+/// The members of a signature.
+pub static SIGNATURE: Fields = Fields {
+    name: "Signature",
+    doc: "An Ed25519 signature over the signed bytes of an event.",
+    fields: &[
+        req("algorithm", Shape::OneOf(&["ed25519"])),
+        req("signature_b64", Shape::Base64(64)),
+        req("signed_bytes_hash", Shape::Hash),
+    ],
+    unknown: Unknown::Kept,
+};
+
+/// The members of every event. What the payload holds depends on the type.
+pub static PROTOCOL_EVENT: Fields = Fields {
+    name: "ProtocolEvent",
+    doc: "One signed, chained line of a trace.",
+    fields: &[
+        req("actor", Shape::Object(&ACTOR)),
+        req("artifacts", Shape::List(&Shape::Object(&ARTIFACT_DESCRIPTOR))),
+        req("claims", Shape::List(&Shape::ClaimId)),
+        req("created_at", Shape::Time),
+        req("event_hash", Shape::Hash),
+        req("event_id", Shape::Ulid),
+        req("event_type", Shape::OneOf(EventType::NAMES)),
+        req("payload", Shape::Any),
+        req("payload_hash", Shape::Hash),
+        req("payload_type", Shape::Name),
+        req("prev_event_hash", Shape::Hash),
+        opt("raw_clock", Shape::Time),
+        req("schema_version", Shape::Version),
+        req_1_1("seq", Shape::Integer(0, INTEGER_MAX)),
+        opt("signature", Shape::Nullable(&Shape::Object(&SIGNATURE))),
+        req("trace_id", Shape::Ulid),
+    ],
+    unknown: Unknown::Kept,
+};
+
+/// Whether the shape of the signature is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignatureFaults {
+    /// A missing or misshapen signature is a fault like any other.
+    Listed,
+    /// The verifier reports it under a code of its own.
+    LeftOut,
+}
+
+/// Every way in which `bytes` are not an event: as JSON, or as [`check_event`] says.
+#[must_use]
+pub fn check_event_bytes(bytes: &[u8]) -> Vec<Fault> {
+    match json::read(bytes) {
+        Ok(event) => check_event(&event, SignatureFaults::Listed),
+        Err(error) => vec![Fault { message: error.to_string(), pointer: error.pointer }],
+    }
+}
+
+/// The rules under which a document is read: 1.0 for versions that begin so, else 1.1.
+#[must_use]
+pub fn dialect_of(event: &Value) -> Dialect {
+    match event.get("schema_version").and_then(Value::as_str) {
+        Some(version) if version == "1.0" || version.starts_with("1.0.") => Dialect::V1_0,
+        _ => Dialect::V1_1,
+    }
+}
+
+/// Every way in which `event` differs from the schema that it names.
+#[must_use]
+pub fn check_event(event: &Value, signature: SignatureFaults) -> Vec<Fault> {
+    let dialect = dialect_of(event);
+    let mut checker = Checker::new(dialect);
+    let Some(members) = event.as_object() else {
+        checker.check(&Shape::Object(&PROTOCOL_EVENT), event);
+        return checker.into_faults();
+    };
+    for field in PROTOCOL_EVENT.fields {
+        match field.name {
+            "signature" | "payload" => {}
+            name => match members.get(name) {
+                Some(member) => checker.below(name, |below| below.check(&field.shape, member)),
+                None if checker.needs(field) => {
+                    checker.below(name, |below| below.fault("missing"));
+                }
+                None => {}
+            },
+        }
+    }
+    checker.unknown_members(&PROTOCOL_EVENT, members);
+    check_version(event, &mut checker);
+    check_payload(event, dialect, &mut checker);
+    if signature == SignatureFaults::Listed {
+        checker.below("signature", |below| match event.get("signature") {
+            None => below.fault("missing"),
+            Some(signature) => below.check(&Shape::Object(&SIGNATURE), signature),
+        });
+    }
+    checker.into_faults()
+}
+
+fn check_version(event: &Value, checker: &mut Checker) {
+    let Some(version) = event.get("schema_version").and_then(Value::as_str) else { return };
+    let supported = version.starts_with("1.0.") || version.starts_with("1.1.");
+    if is_semver(version) && !supported {
+        checker.below("schema_version", |below| {
+            below.fault("this reader knows schema 1.0 and 1.1");
+        });
+    }
+}
+
+fn check_payload(event: &Value, dialect: Dialect, checker: &mut Checker) {
+    let Some(payload) = event.get("payload") else {
+        return checker.below("payload", |below| below.fault("missing"));
+    };
+    let name = event.get("event_type").and_then(Value::as_str).unwrap_or_default();
+    let Some(event_type) = EventType::parse(name) else {
+        return checker.below("payload", |below| below.check(&Shape::Any, payload));
+    };
+    if dialect == Dialect::V1_0 && event_type.since() == Since::V1_1 {
+        checker.below("event_type", |below| below.fault("schema 1.0 does not know this type"));
+    }
+    // In schema 1.0 a payload may lie in the store; then the event names it by its hash alone.
+    if dialect == Dialect::V1_0 && payload.is_null() && !payload::must_be_inline(event_type) {
+        return;
+    }
+    checker.below("payload", |below| below.object(payload::fields(event_type), payload));
+}
+
+/// The JSON Schema of events of schema 1.1, with the payload of each type.
+#[must_use]
+pub fn event_schema() -> Value {
+    let mut schema = document_schema(&PROTOCOL_EVENT, "event");
+    let payloads: Vec<Value> = EventType::ALL
+        .iter()
+        .map(|event_type| {
+            json!({
+                "if": { "properties": { "event_type": { "const": event_type.as_str() } } },
+                "then": { "properties": { "payload": object_schema(payload::fields(*event_type)) } },
+            })
+        })
+        .collect();
+    if let Some(members) = schema.as_object_mut() {
+        members.insert("allOf".into(), Value::Array(payloads));
+    }
+    schema
+}

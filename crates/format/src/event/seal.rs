@@ -1,0 +1,230 @@
+//! Making a line of an event: payload hash, signature, event hash, in one pass over the pieces.
+
+use base64::Engine as _;
+use serde_json::{Map, Value};
+
+use super::{Actor, ArtifactDescriptor, Event, EventType, SCHEMA_VERSION};
+use crate::hash::{Hash, hex};
+use crate::id::Ulid;
+use crate::json::{self, JsonError};
+use crate::time::Timestamp;
+
+/// An event that has not been recorded yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    /// What happened.
+    pub event_type: EventType,
+    /// The particulars.
+    pub payload: Value,
+    /// Ids of the claims that it is about.
+    pub claims: Vec<String>,
+    /// Descriptors of its evidence.
+    pub artifacts: Vec<ArtifactDescriptor>,
+}
+
+impl Draft {
+    /// A draft without claims and artifacts.
+    #[must_use]
+    pub const fn new(event_type: EventType, payload: Value) -> Self {
+        Self { event_type, payload, claims: Vec::new(), artifacts: Vec::new() }
+    }
+
+    /// The same draft with these artifacts.
+    #[must_use]
+    pub fn with_artifacts(mut self, artifacts: Vec<ArtifactDescriptor>) -> Self {
+        self.artifacts = artifacts;
+        self
+    }
+}
+
+/// A recorded event and its line.
+#[derive(Debug, Clone)]
+pub struct Sealed {
+    /// What the line says.
+    pub event: Event,
+    /// The line, with its line break.
+    pub line: Vec<u8>,
+}
+
+/// Why a draft cannot become a line.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// The line would not be one that readers accept.
+    #[error("the event cannot be written as a ledger line")]
+    Unreadable(#[from] JsonError),
+}
+
+/// Where an event goes and who signs it.
+#[derive(Debug, Clone)]
+pub struct Sealer<'a> {
+    /// The trace.
+    pub trace_id: Ulid,
+    /// The event's id.
+    pub event_id: Ulid,
+    /// Its place.
+    pub seq: u64,
+    /// `event_hash` of its predecessor.
+    pub prev: Hash,
+    /// The time to record.
+    pub created_at: Timestamp,
+    /// What the clock said, where that was earlier.
+    pub raw_clock: Option<Timestamp>,
+    /// Who acts.
+    pub actor: &'a Actor,
+}
+
+impl Sealer<'_> {
+    /// Makes the line. `sign` is given the bytes to sign.
+    ///
+    /// The line is scanned before it is handed out, so that nothing is ever signed into a trace
+    /// that a reader would refuse.
+    pub fn seal(
+        self,
+        draft: Draft,
+        sign: impl FnOnce(&[u8]) -> [u8; 64],
+    ) -> Result<Sealed, SealError> {
+        let mut payload = Vec::with_capacity(512);
+        json::write(&draft.payload, &mut payload);
+        let payload_hash = Hash::of(&payload);
+
+        // The members in canonical order, cut where `event_hash`, `payload` and `signature` go.
+        let mut signed = Vec::with_capacity(1024);
+        self.write_head(&draft, &mut signed);
+        let after_created_at = signed.len();
+        self.write_names(&draft, &mut signed);
+        let after_event_type = signed.len();
+        let payload_type = payload_type(draft.event_type);
+        self.write_chain(payload_type, &payload_hash, &mut signed);
+        let after_seq = signed.len();
+        self.write_tail(&mut signed);
+
+        let signed_bytes_hash = Hash::of(&signed);
+        let signature_b64 =
+            base64::engine::general_purpose::STANDARD.encode(sign(&signed).as_slice());
+        let signature = format!(
+            ",\"signature\":{{\"algorithm\":\"ed25519\",\"signature_b64\":\"{signature_b64}\",\
+             \"signed_bytes_hash\":\"{signed_bytes_hash}\"}}"
+        );
+
+        let piece = |from: usize, to: usize| signed.get(from..to).unwrap_or_default();
+        let head = piece(0, after_created_at);
+        let names = piece(after_created_at, after_event_type);
+        let chain = piece(after_event_type, after_seq);
+        let tail = piece(after_seq, signed.len());
+        let event_hash = Hash::of_pieces(&[
+            head,
+            names,
+            b",\"payload\":",
+            &payload,
+            chain,
+            signature.as_bytes(),
+            tail,
+        ]);
+
+        let mut line = Vec::with_capacity(signed.len() + payload.len() + 512);
+        line.extend_from_slice(head);
+        line.extend_from_slice(b",\"event_hash\":\"");
+        line.extend_from_slice(hex(event_hash.as_bytes()).as_bytes());
+        line.push(b'"');
+        line.extend_from_slice(names);
+        line.extend_from_slice(b",\"payload\":");
+        line.extend_from_slice(&payload);
+        line.extend_from_slice(chain);
+        line.extend_from_slice(signature.as_bytes());
+        line.extend_from_slice(tail);
+        json::line::scan(&line)?;
+        line.push(b'\n');
+
+        let signature = serde_json::json!({
+            "algorithm": "ed25519",
+            "signature_b64": signature_b64,
+            "signed_bytes_hash": signed_bytes_hash.to_hex(),
+        });
+        let event = Event {
+            actor: self.actor.clone(),
+            artifacts: draft.artifacts,
+            claims: draft.claims,
+            created_at: self.created_at,
+            event_hash,
+            event_id: self.event_id.to_string(),
+            event_type: draft.event_type,
+            payload: draft.payload,
+            payload_hash,
+            payload_type: payload_type.to_owned(),
+            prev_event_hash: self.prev,
+            raw_clock: self.raw_clock,
+            schema_version: SCHEMA_VERSION.to_owned(),
+            seq: Some(self.seq),
+            signature,
+            trace_id: self.trace_id.to_string(),
+            unknown: Map::new(),
+        };
+        Ok(Sealed { event, line })
+    }
+
+    fn write_head(&self, draft: &Draft, out: &mut Vec<u8>) {
+        let text = |text: &str, out: &mut Vec<u8>| json::write_string(text, out);
+        out.extend_from_slice(b"{\"actor\":{\"agent_id\":");
+        text(&self.actor.agent_id, out);
+        out.extend_from_slice(b",\"key_id\":");
+        text(&self.actor.key_id, out);
+        out.extend_from_slice(b",\"role\":");
+        text(self.actor.role.as_str(), out);
+        out.extend_from_slice(b"},\"artifacts\":[");
+        for (index, artifact) in draft.artifacts.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            let descriptor = serde_json::to_value(artifact).unwrap_or_default();
+            json::write(&descriptor, out);
+        }
+        out.extend_from_slice(b"],\"claims\":[");
+        for (index, claim) in draft.claims.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            text(claim, out);
+        }
+        out.extend_from_slice(b"],\"created_at\":\"");
+        out.extend_from_slice(self.created_at.to_string().as_bytes());
+        out.push(b'"');
+    }
+
+    fn write_names(&self, draft: &Draft, out: &mut Vec<u8>) {
+        out.extend_from_slice(b",\"event_id\":\"");
+        out.extend_from_slice(self.event_id.to_string().as_bytes());
+        out.extend_from_slice(b"\",\"event_type\":\"");
+        out.extend_from_slice(draft.event_type.as_str().as_bytes());
+        out.push(b'"');
+    }
+
+    fn write_chain(&self, payload_type: &str, payload_hash: &Hash, out: &mut Vec<u8>) {
+        out.extend_from_slice(b",\"payload_hash\":\"");
+        out.extend_from_slice(payload_hash.to_hex().as_bytes());
+        out.extend_from_slice(b"\",\"payload_type\":\"");
+        out.extend_from_slice(payload_type.as_bytes());
+        out.extend_from_slice(b"\",\"prev_event_hash\":\"");
+        out.extend_from_slice(self.prev.to_hex().as_bytes());
+        out.push(b'"');
+        if let Some(raw_clock) = self.raw_clock {
+            out.extend_from_slice(b",\"raw_clock\":\"");
+            out.extend_from_slice(raw_clock.to_string().as_bytes());
+            out.push(b'"');
+        }
+        out.extend_from_slice(b",\"schema_version\":\"");
+        out.extend_from_slice(SCHEMA_VERSION.as_bytes());
+        out.extend_from_slice(b"\",\"seq\":");
+        out.extend_from_slice(self.seq.to_string().as_bytes());
+    }
+
+    fn write_tail(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b",\"trace_id\":\"");
+        out.extend_from_slice(self.trace_id.to_string().as_bytes());
+        out.extend_from_slice(b"\"}");
+    }
+}
+
+/// The `payload_type` of an event type: in schema 1.1 there is one payload per type, of its name.
+const fn payload_type(event_type: EventType) -> &'static str {
+    event_type.as_str()
+}

@@ -1,0 +1,102 @@
+//! Cutting a ledger into lines, in bounded memory.
+
+use std::io::{self, BufRead};
+
+use countersign_format::json::LINE_BYTES_MAX;
+
+/// One line of a ledger.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RawLine<'a> {
+    /// Complete, without its line break.
+    Complete(&'a [u8]),
+    /// The last bytes of the file, which no line break follows.
+    Unterminated(&'a [u8]),
+    /// Longer than a line may be; its bytes were skipped.
+    TooLong,
+}
+
+/// Reads lines. Splits at 0x0A alone: other line separators are text.
+#[derive(Debug)]
+pub struct Lines<R> {
+    reader: R,
+    buffer: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// The lines of `reader`.
+    pub const fn new(reader: R) -> Self {
+        Self { reader, buffer: Vec::new() }
+    }
+
+    /// The next line, if there is one. Never holds more than one line of the permitted length.
+    pub fn next_line(&mut self) -> io::Result<Option<RawLine<'_>>> {
+        self.buffer.clear();
+        let mut too_long = false;
+        loop {
+            let available = match self.reader.fill_buf() {
+                Ok(available) => available,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if available.is_empty() {
+                return Ok(match (too_long, self.buffer.is_empty()) {
+                    (true, _) => Some(RawLine::TooLong),
+                    (false, true) => None,
+                    (false, false) => Some(RawLine::Unterminated(&self.buffer)),
+                });
+            }
+            let end = available.iter().position(|&byte| byte == b'\n');
+            let taken = end.unwrap_or(available.len());
+            if self.buffer.len() + taken > LINE_BYTES_MAX {
+                too_long = true;
+                self.buffer.clear();
+            }
+            if !too_long {
+                self.buffer.extend_from_slice(available.get(..taken).unwrap_or_default());
+            }
+            self.reader.consume(end.map_or(taken, |end| end + 1));
+            if end.is_some() {
+                return Ok(Some(match too_long {
+                    true => RawLine::TooLong,
+                    false => RawLine::Complete(&self.buffer),
+                }));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &[u8]) -> Vec<String> {
+        let mut lines = Lines::new(io::BufReader::with_capacity(7, text));
+        let mut out = Vec::new();
+        while let Some(line) = lines.next_line().unwrap() {
+            out.push(match line {
+                RawLine::Complete(line) => format!("c:{}", String::from_utf8_lossy(line)),
+                RawLine::Unterminated(line) => format!("u:{}", String::from_utf8_lossy(line)),
+                RawLine::TooLong => "long".to_owned(),
+            });
+        }
+        out
+    }
+
+    #[test]
+    fn lines_end_at_line_feeds_and_nowhere_else() {
+        assert_eq!(
+            all("one\ntwo\u{2028}still two\r\n\nthree".as_bytes()),
+            ["c:one", "c:two\u{2028}still two\r", "c:", "u:three"]
+        );
+        assert!(all(b"").is_empty());
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_skipped_and_named() {
+        let mut text = vec![b'x'; LINE_BYTES_MAX + 1];
+        text.extend_from_slice(b"\nok\n");
+        assert_eq!(all(&text), ["long", "c:ok"]);
+        assert_eq!(all(&vec![b'x'; LINE_BYTES_MAX * 2]), ["long"]);
+        assert_eq!(all(&vec![b'x'; LINE_BYTES_MAX]).len(), 1);
+    }
+}

@@ -1,0 +1,259 @@
+//! The workspace log, read for one trace: the keys, and what it says of the trace.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead};
+
+use countersign_format::event::{Event, EventType};
+use countersign_format::hash::Hash;
+use countersign_format::key::AgentIdentity;
+use countersign_format::note::{Checkpoint, SignedNote};
+use countersign_format::report::FailureCode;
+use countersign_format::time::Timestamp;
+use countersign_protocol::State as _;
+use countersign_protocol::log::{LogState, is_key_event};
+use countersign_protocol::recording::LogPin;
+use serde_json::Value;
+
+use crate::findings::{CheckId, Findings, Place};
+use crate::keys::KeyBook;
+use crate::lines::Lines;
+use crate::profile::Profile;
+use crate::signature;
+use crate::walk::{Step, Walk};
+
+/// What a log says of one trace.
+#[derive(Debug, Default)]
+pub(crate) struct LogView {
+    pub(crate) book: KeyBook,
+    pub(crate) origin: String,
+    /// Fingerprint of the root key.
+    pub(crate) root: Option<Hash>,
+    pub(crate) entries: u64,
+    pub(crate) head: Option<Hash>,
+    pub(crate) signatures: u64,
+    /// Hash of the trace's first event, as the log recorded it.
+    pub(crate) opened: Option<Hash>,
+    /// How far the trace had come, each time the log was told.
+    pub(crate) extents: Vec<Extent>,
+    pub(crate) closed: bool,
+    /// Whether the log is as it was when the trace began.
+    pub(crate) pin_holds: Option<bool>,
+}
+
+/// How far the trace had come at some time.
+#[derive(Debug, Clone)]
+pub(crate) struct Extent {
+    pub(crate) entry: u64,
+    pub(crate) size: u64,
+    pub(crate) head: Option<Hash>,
+    pub(crate) merkle_root: Option<Hash>,
+}
+
+/// What is wanted of a log.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) trace_id: &'a str,
+    pub(crate) pin: Option<&'a LogPin>,
+    pub(crate) checkpoint: Option<&'a [u8]>,
+    pub(crate) profile: Profile,
+}
+
+/// Reads a whole log.
+pub(crate) fn read(
+    reader: Box<dyn BufRead + '_>,
+    wanted: &Wanted<'_>,
+    findings: &mut Findings,
+) -> io::Result<LogView> {
+    let mut lines = Lines::new(reader);
+    let mut walk = Walk::new(wanted.profile);
+    let mut view = LogView::default();
+    let mut state = LogState::default();
+    let mut opened_ids = BTreeSet::new();
+    let checkpoint = wanted.checkpoint.map(parse_checkpoint);
+    let mut root_at_checkpoint = None;
+    while let Some(raw) = lines.next_line()? {
+        let Some(step) = walk.line(&raw, findings) else { continue };
+        view.learn_keys(&step, &state);
+        let verified = signature::check(
+            &step.reading,
+            step.index,
+            &step.place,
+            &view.book,
+            &wanted.profile,
+            findings,
+        );
+        view.signatures += u64::from(verified);
+        if let Some(event) = &step.event {
+            if walk.sound {
+                replay(&mut state, event, &step, findings);
+            }
+            view.collect(event, step.index, wanted.trace_id);
+            twice_opened(event, &step, &mut opened_ids, findings);
+        }
+        if let Some(pin) = wanted.pin.filter(|pin| pin.size == walk.index) {
+            view.pin_holds = Some(pin.head == walk.head);
+        }
+        if let Some(Ok((checkpoint, _))) = &checkpoint
+            && checkpoint.size == walk.index
+        {
+            root_at_checkpoint = Some(walk.tree.root());
+        }
+    }
+    view.entries = walk.index;
+    view.head = (walk.index > 0).then_some(walk.head);
+    view.origin = state.origin.clone();
+    if walk.index == 0 {
+        let message = "the log holds no events".to_owned();
+        findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, &Place::default(), message);
+    }
+    match checkpoint {
+        Some(Ok(checkpoint)) => {
+            view.check_checkpoint(&checkpoint, root_at_checkpoint, &state, findings);
+        }
+        Some(Err(message)) => {
+            findings.fail(CheckId::Log, FailureCode::ChainBreak, &Place::default(), message);
+        }
+        None => {}
+    }
+    Ok(view)
+}
+
+fn parse_checkpoint(bytes: &[u8]) -> Result<(Checkpoint, SignedNote), String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "the checkpoint is not text".to_owned())?;
+    let note: SignedNote =
+        text.parse().map_err(|error| format!("the checkpoint is no signed note: {error}"))?;
+    let checkpoint = note.text().parse().map_err(|error| format!("the checkpoint: {error}"))?;
+    Ok((checkpoint, note))
+}
+
+fn replay(state: &mut LogState, event: &Event, step: &Step, findings: &mut Findings) {
+    if let Err(refusal) = state.admit(event) {
+        let message = refusal.to_string();
+        findings.fail(
+            CheckId::RolePolicy,
+            FailureCode::RolePolicyViolation,
+            &step.place,
+            message,
+        );
+    }
+    state.apply(event);
+}
+
+/// The writer's state forgets closed traces, so the reader looks for one that is opened again.
+fn twice_opened(
+    event: &Event,
+    step: &Step,
+    opened: &mut BTreeSet<String>,
+    findings: &mut Findings,
+) {
+    if event.event_type != EventType::TraceOpened {
+        return;
+    }
+    let trace_id = event.payload.get("trace_id").and_then(Value::as_str).unwrap_or_default();
+    if !opened.insert(trace_id.to_owned()) {
+        let message = format!("trace {trace_id} is opened a second time");
+        findings.fail(
+            CheckId::RolePolicy,
+            FailureCode::RolePolicyViolation,
+            &step.place,
+            message,
+        );
+    }
+}
+
+impl LogView {
+    /// Keys count from the event that names them on, which the root signs; the root itself is
+    /// named by the first event, and whether to trust it is for the reader to say.
+    fn learn_keys(&mut self, step: &Step, state: &LogState) {
+        let Some(event) = &step.event else { return };
+        let by_root = event.actor.key_id == state.root_key_id;
+        let first = step.index == 0 && event.event_type == EventType::LogOpened;
+        if !is_key_event(event.event_type) || !(first || by_root) {
+            return;
+        }
+        let size = self.extents.iter().map(|extent| extent.size).max();
+        let size = Some(size.unwrap_or(u64::from(self.opened.is_some())));
+        let member = |name: &str| event.payload.get(name).and_then(Value::as_str);
+        let time = |name: &str| member(name).and_then(|text| text.parse::<Timestamp>().ok());
+        match event.event_type {
+            EventType::KeyRevoked => {
+                let at = time("revoked_at").unwrap_or(event.created_at);
+                self.book.retire(member("key_id").unwrap_or_default(), at, size, "revoked");
+            }
+            EventType::KeyRotated => {
+                let at = time("rotated_at").unwrap_or(event.created_at);
+                let old = member("rotated_key_id").unwrap_or_default();
+                self.book.retire(old, at, size, "rotated");
+            }
+            _ => {}
+        }
+        let identity = event.payload.get("identity").cloned().unwrap_or_default();
+        if let Ok(identity) = serde_json::from_value::<AgentIdentity>(identity) {
+            if first {
+                self.root = Some(identity.public_key.fingerprint());
+            }
+            self.book.add(&identity);
+        }
+    }
+
+    fn collect(&mut self, event: &Event, entry: u64, trace_id: &str) {
+        let member = |name: &str| event.payload.get(name).and_then(Value::as_str);
+        let hash = |name: &str| member(name).and_then(|text| text.parse::<Hash>().ok());
+        if member("trace_id") != Some(trace_id) {
+            return;
+        }
+        match event.event_type {
+            EventType::TraceOpened => self.opened = self.opened.or(hash("first_event_hash")),
+            EventType::TraceCheckpointed | EventType::TraceClosed => {
+                let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(0);
+                let (head, merkle_root) = (hash("head"), hash("merkle_root"));
+                self.extents.push(Extent { entry, size, head, merkle_root });
+                self.closed |= event.event_type == EventType::TraceClosed;
+            }
+            _ => {}
+        }
+    }
+
+    fn check_checkpoint(
+        &self,
+        (checkpoint, note): &(Checkpoint, SignedNote),
+        root_then: Option<Hash>,
+        state: &LogState,
+        findings: &mut Findings,
+    ) {
+        let place = Place::default();
+        let mut broken = |message: String| {
+            findings.fail(CheckId::Log, FailureCode::ChainBreak, &place, message);
+        };
+        if checkpoint.origin != state.origin {
+            return broken(format!(
+                "the checkpoint is of `{}`, the log of `{}`",
+                checkpoint.origin, state.origin
+            ));
+        }
+        let signed = state.keys.values().any(|key| {
+            key.identity
+                .role_capabilities
+                .contains(&countersign_format::role::Role::Recorder)
+                && note.verify(&state.origin, &key.identity.public_key).is_ok()
+        });
+        if !signed {
+            let message = "the checkpoint is not signed by a recorder key of this log".to_owned();
+            return findings.fail(CheckId::Log, FailureCode::SigInvalid, &place, message);
+        }
+        match root_then {
+            Some(root) if root == checkpoint.root => {
+                findings.evidence(CheckId::Log, format!("checkpoint at entry {}", checkpoint.size));
+            }
+            Some(_) => broken(format!(
+                "the log's first {} entries are not those of its checkpoint",
+                checkpoint.size
+            )),
+            None if checkpoint.size == 0 => {}
+            None => broken(format!(
+                "the checkpoint is of {} entries, the log has {}",
+                checkpoint.size, self.entries
+            )),
+        }
+    }
+}

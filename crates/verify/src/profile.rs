@@ -1,0 +1,30 @@
+//! How strict the reader is, as data.
+
+/// A set of rules that go beyond what always holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Profile {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// Whether every event must be signed, or only the six mandatory types.
+    pub every_event_signed: bool,
+    /// Whether time that runs backwards is a failure.
+    pub time_never_decreases: bool,
+}
+
+impl Profile {
+    /// Whatever can be doubted fails.
+    pub const STRICT: Self =
+        Self { name: "strict", every_event_signed: true, time_never_decreases: true };
+    /// What the specifications ask for.
+    pub const DEFAULT: Self =
+        Self { name: "default", every_event_signed: false, time_never_decreases: false };
+    /// Integrity only.
+    pub const LENIENT: Self =
+        Self { name: "lenient", every_event_signed: false, time_never_decreases: false };
+
+    /// The profile of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::STRICT, Self::DEFAULT, Self::LENIENT].into_iter().find(|it| it.name == name)
+    }
+}

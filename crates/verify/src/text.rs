@@ -1,0 +1,70 @@
+//! A report for people.
+
+use std::fmt::Write as _;
+
+use countersign_format::report::{CheckStatus, Closed, Signer, VerificationReport};
+use countersign_format::text::escape;
+
+/// The report as text. Everything that came from the trace is escaped; the verdict comes last.
+#[must_use]
+pub fn render(report: &VerificationReport) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_report(report, &mut out);
+    out
+}
+
+fn write_report(report: &VerificationReport, out: &mut String) -> std::fmt::Result {
+    let kind = report.kind.map_or("unknown", |kind| kind.as_str());
+    writeln!(out, "trace    {}", escape(&report.trace_id))?;
+    writeln!(out, "kind     {kind}, {} events", report.metrics.events)?;
+    writeln!(out, "profile  {}", report.profile)?;
+    writeln!(out)?;
+    for check in &report.checks {
+        let status = match check.status {
+            CheckStatus::Pass => "ok  ",
+            CheckStatus::Warn => "warn",
+            CheckStatus::Fail => "FAIL",
+            CheckStatus::NotChecked => "--  ",
+        };
+        write!(out, "  {status}  {:<28} {}", check.check_id, check.name)?;
+        if !check.scope.is_empty() {
+            write!(out, " ({})", escape(&check.scope))?;
+        }
+        writeln!(out)?;
+    }
+    for failure in &report.failures {
+        writeln!(out)?;
+        write!(out, "{}", failure.failure_code)?;
+        if let Some(index) = failure.index {
+            write!(out, " at event {index}")?;
+        }
+        if let Some(event_id) = &failure.event_id {
+            write!(out, " ({})", escape(event_id))?;
+        }
+        writeln!(out, "\n  {}", escape(&failure.message))?;
+        writeln!(out, "  hint: {}", failure.suggested_action)?;
+    }
+    for warning in &report.warnings {
+        writeln!(out, "\nwarning: {}: {}", warning.warning_code, escape(&warning.message))?;
+    }
+    writeln!(out, "\nthis does not prove:")?;
+    for line in &report.not_proven {
+        writeln!(out, "  - {line}")?;
+    }
+    let closed = match report.closed {
+        Closed::Yes => "yes",
+        Closed::No => "no",
+        Closed::Aborted => "aborted",
+    };
+    let signer = match report.signer {
+        Signer::Pinned => "pinned",
+        Signer::Unpinned => "unpinned",
+    };
+    writeln!(out, "\n{}", escape(&report.summary))?;
+    writeln!(
+        out,
+        "verdict: {}, closed: {closed}, signer: {signer}",
+        report.verification_status.as_str()
+    )
+}

@@ -1,0 +1,346 @@
+//! The whole verdict on one trace.
+
+use std::io;
+
+use countersign_format::event::{Event, SCHEMA_VERSION, TraceKind};
+use countersign_format::hash::Hash;
+use countersign_format::report::{Closed, FailureCode, Metrics, Signer, VerificationReport};
+use countersign_format::trace_session::TraceStatus;
+use countersign_protocol::recording::{LogPin, RecordingState};
+use countersign_protocol::{State as _, ending, kind_of};
+
+use crate::findings::{CheckId, Findings, Place};
+use crate::keys::KeyBook;
+use crate::lines::Lines;
+use crate::log::{self, LogView, Wanted};
+use crate::walk::{Step, Walk};
+use crate::{Options, Source, signature};
+
+/// What no verdict of this reader shows.
+const NOT_PROVEN: [&str; 6] = [
+    "that a claim is true",
+    "that nothing happened outside the channel that was recorded",
+    "which model acted",
+    "that roles were separate people or processes",
+    "when something happened, beyond the signer's word and a checkpoint kept elsewhere",
+    "anything against someone who holds the keys and the disk, since that checkpoint",
+];
+
+/// Verifies a trace.
+pub fn verify(source: &dyn Source, options: &Options) -> io::Result<VerificationReport> {
+    let mut findings = Findings::default();
+    let first = first_event(source)?;
+    let pin = first.as_ref().and_then(|event| {
+        serde_json::from_value::<LogPin>(event.payload.get("log")?.clone()).ok()
+    });
+    let trace_id = first.as_ref().map(|event| event.trace_id.clone()).unwrap_or_default();
+    let view = read_log(source, options, &trace_id, pin.as_ref(), &mut findings)?;
+    let keys = match &view {
+        Some(view) => view.book.clone(),
+        None => KeyBook::from_identities(&options.keys),
+    };
+    let mut run = Run::new(options, keys);
+    let mut lines = Lines::new(source.events()?);
+    while let Some(raw) = lines.next_line()? {
+        if let Some(step) = run.walk.line(&raw, &mut findings) {
+            run.step(&step, view.as_ref(), &mut findings);
+        }
+    }
+    run.finish(&mut findings);
+    if let Some(view) = &view {
+        run.against_log(view, pin.as_ref(), &mut findings);
+    } else {
+        findings.skip(CheckId::Log, "no workspace log was given");
+    }
+    run.expectations(&mut findings);
+    Ok(run.report(view, findings))
+}
+
+/// Verifies a workspace log by itself.
+pub fn verify_log(source: &dyn Source, options: &Options) -> io::Result<VerificationReport> {
+    let mut findings = Findings::default();
+    let checkpoint = source.checkpoint()?;
+    let wanted = Wanted {
+        trace_id: "",
+        pin: None,
+        checkpoint: checkpoint.as_deref(),
+        profile: options.profile,
+    };
+    let view = log::read(source.events()?, &wanted, &mut findings)?;
+    let mut run = Run::new(options, KeyBook::default());
+    run.kind = Some(TraceKind::Log);
+    run.walk.index = view.entries;
+    run.signatures = view.signatures;
+    Ok(run.report(Some(view), findings))
+}
+
+fn first_event(source: &dyn Source) -> io::Result<Option<Event>> {
+    let mut lines = Lines::new(source.events()?);
+    let mut walk = Walk::new(crate::Profile::LENIENT);
+    Ok(match lines.next_line()? {
+        Some(raw) => {
+            walk.line(&raw, &mut Findings::default()).and_then(|step| step.reading.into_event())
+        }
+        None => None,
+    })
+}
+
+/// Reads the log, if there is one. What is wrong with the log itself is one check of the trace.
+fn read_log(
+    source: &dyn Source,
+    options: &Options,
+    trace_id: &str,
+    pin: Option<&LogPin>,
+    findings: &mut Findings,
+) -> io::Result<Option<LogView>> {
+    let Some(reader) = source.log()? else { return Ok(None) };
+    let checkpoint = source.checkpoint()?;
+    let wanted =
+        Wanted { trace_id, pin, checkpoint: checkpoint.as_deref(), profile: options.profile };
+    let mut own = Findings::default();
+    let view = log::read(reader, &wanted, &mut own)?;
+    let (_, failures, warnings) = own.into_parts();
+    for failure in failures {
+        let place = Place { index: None, event_id: failure.event_id };
+        let entry = failure.index.map(|index| format!(" entry {index}")).unwrap_or_default();
+        let message = format!("workspace log{entry}: {}", failure.message);
+        findings.fail(CheckId::Log, failure.failure_code, &place, message);
+    }
+    for warning in warnings {
+        let message = format!("workspace log: {}", warning.message);
+        findings.warn(CheckId::Log, &warning.warning_code, &Place::default(), message);
+    }
+    Ok(Some(view))
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    keys: KeyBook,
+    walk: Walk,
+    kind: Option<TraceKind>,
+    state: RecordingState,
+    ended: Option<TraceStatus>,
+    closing_recorded: bool,
+    signatures: u64,
+    first_hash: Option<Hash>,
+    /// The log's words on this trace that were looked at already.
+    extents_met: usize,
+    contradicted: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(options: &'a Options, keys: KeyBook) -> Self {
+        Self {
+            options,
+            keys,
+            walk: Walk::new(options.profile),
+            kind: None,
+            state: RecordingState::default(),
+            ended: None,
+            closing_recorded: false,
+            signatures: 0,
+            first_hash: None,
+            extents_met: 0,
+            contradicted: false,
+        }
+    }
+
+    fn step(&mut self, step: &Step, view: Option<&LogView>, findings: &mut Findings) {
+        if step.index == 0 {
+            self.first_hash = Some(self.walk.head);
+            self.kind = step.event.as_ref().and_then(kind_of);
+            if let (Some(event), None) = (&step.event, self.kind) {
+                let message =
+                    format!("a trace cannot begin with `{}`", event.event_type.as_str());
+                let code = FailureCode::SchemaInvalid;
+                findings.fail(CheckId::Schema, code, &step.place, message);
+            }
+        }
+        if !self.keys.is_empty() {
+            let profile = &self.options.profile;
+            let (reading, place) = (&step.reading, &step.place);
+            let verified =
+                signature::check(reading, step.index, place, &self.keys, profile, findings);
+            self.signatures += u64::from(verified);
+        }
+        if let (Some(event), Some(kind)) = (&step.event, self.kind) {
+            self.ended = ending(kind, event).or(self.ended);
+            self.replay(kind, event, step, findings);
+        }
+        if let Some(view) = view {
+            self.meet_extents(view, findings);
+        }
+    }
+
+    /// Replays the event through the rules by which it was written.
+    fn replay(&mut self, kind: TraceKind, event: &Event, step: &Step, findings: &mut Findings) {
+        if kind != TraceKind::Recording || !self.walk.sound {
+            return;
+        }
+        if let Err(refusal) = self.state.admit(event) {
+            let code = FailureCode::RolePolicyViolation;
+            findings.fail(CheckId::RolePolicy, code, &step.place, refusal.to_string());
+        }
+        self.state.apply(event);
+    }
+
+    /// Compares the trace, at each size of which the log speaks, with what the log says.
+    fn meet_extents(&mut self, view: &LogView, findings: &mut Findings) {
+        while let Some(extent) = view.extents.get(self.extents_met)
+            && extent.size <= self.walk.index
+        {
+            self.extents_met += 1;
+            let same = extent.size == self.walk.index
+                && extent.head == Some(self.walk.head)
+                && extent.merkle_root == Some(self.walk.tree.root());
+            // Two words of the log may concern the same size; the sizes themselves never fall.
+            if !same && !self.contradicted {
+                self.contradicted = true;
+                let message = format!(
+                    "the log's entry {} has {} events of this trace ending in {}, found {}",
+                    extent.entry,
+                    extent.size,
+                    extent.head.map(|head| head.to_hex()).unwrap_or_default(),
+                    self.walk.head
+                );
+                let place = Place { index: Some(extent.size.saturating_sub(1)), event_id: None };
+                findings.fail(CheckId::Log, FailureCode::ChainBreak, &place, message);
+            }
+        }
+    }
+
+    fn finish(&self, findings: &mut Findings) {
+        let place = Place::default();
+        if self.walk.index == 0 {
+            let message = "the trace holds no events".to_owned();
+            findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, &place, message);
+        }
+        if self.keys.is_empty() {
+            let why = "no keys: neither a workspace log nor `--keys` was given";
+            findings.skip(CheckId::Signature, why);
+            findings.skip(CheckId::KeyStatus, why);
+        }
+        match self.kind {
+            Some(TraceKind::Recording) => {}
+            Some(kind) => findings.skip(
+                CheckId::RolePolicy,
+                format!("this version does not replay {} traces", kind.as_str()),
+            ),
+            None => findings.skip(CheckId::RolePolicy, "the kind of trace is not known"),
+        }
+    }
+
+    fn against_log(&mut self, view: &LogView, pin: Option<&LogPin>, findings: &mut Findings) {
+        let place = Place::default();
+        let mut broken = |message: String| {
+            findings.fail(CheckId::Log, FailureCode::ChainBreak, &place, message);
+        };
+        if let Some(pin) = pin {
+            if pin.origin != view.origin {
+                broken(format!("the trace belongs to `{}`, the log is `{}`", pin.origin, view.origin));
+            } else if view.pin_holds != Some(true) {
+                broken(format!("the log does not extend the {} entries that the trace names", pin.size));
+            }
+        }
+        match (view.opened, self.first_hash) {
+            (Some(opened), Some(first)) if opened != first => {
+                broken(format!("the log opened this trace with {opened}, it begins with {first}"));
+            }
+            _ => {}
+        }
+        let longest = view.extents.iter().map(|extent| extent.size).max().unwrap_or(0);
+        if longest > self.walk.index && !self.contradicted {
+            self.contradicted = true;
+            broken(format!(
+                "the log knows {longest} events of this trace, here are {}",
+                self.walk.index
+            ));
+        }
+        self.closing_recorded = view.closed;
+        let mut missing = |message: &str| {
+            findings.warn(CheckId::Log, "LOG_ENTRY_MISSING", &place, message.to_owned());
+        };
+        if view.opened.is_none() && self.kind != Some(TraceKind::Log) {
+            missing("the log does not say that this trace was opened");
+        }
+        if self.ended.is_some() && !view.closed {
+            missing("the trace has ended, but the log does not say so yet");
+        }
+        findings.scope(CheckId::Log, format!("keys as of log entry {}", view.entries));
+    }
+
+    fn expectations(&self, findings: &mut Findings) {
+        let place = Place::default();
+        if let Some(expected) = self.options.expect_head.filter(|&head| head != self.walk.head) {
+            let message = format!("the head is {}, expected {expected}", self.walk.head);
+            findings.fail(CheckId::Chain, FailureCode::ChainBreak, &place, message);
+        }
+        let count = self.walk.index;
+        if let Some(expected) = self.options.expect_count.filter(|&expected| expected != count) {
+            let message = format!("there are {count} events, expected {expected}");
+            findings.fail(CheckId::Chain, FailureCode::ChainBreak, &place, message);
+        }
+    }
+
+    fn report(self, view: Option<LogView>, mut findings: Findings) -> VerificationReport {
+        let closed = match self.ended {
+            Some(_) if !self.closing_recorded && view.is_some() => Closed::No,
+            Some(TraceStatus::Aborted) => Closed::Aborted,
+            Some(_) => Closed::Yes,
+            None => Closed::No,
+        };
+        let root = view.as_ref().and_then(|view| view.root);
+        let pinned = root.is_some_and(|root| self.options.trusted_roots.contains(&root));
+        let signer = if pinned { Signer::Pinned } else { Signer::Unpinned };
+        let events = self.walk.index;
+        let trusted_events = self.walk.first_break.unwrap_or(events);
+        for check in [CheckId::Schema, CheckId::EventHash, CheckId::Chain] {
+            findings.scope(check, format!("{events} events"));
+        }
+        findings.scope(CheckId::Signature, format!("{} signatures", self.signatures));
+        if let Some(root) = root {
+            findings.evidence(CheckId::Signature, format!("root {root}"));
+        }
+        let verification_status = findings.status();
+        let unlisted = findings.unlisted();
+        let (checks, failures, warnings) = findings.into_parts();
+        let mut summary = match (failures.len(), self.ended) {
+            (0, Some(status)) => format!("intact; the trace ended: {}", status.as_str()),
+            (0, None) => "intact as far as it goes; the trace has not ended".to_owned(),
+            (1, _) => "1 failure".to_owned(),
+            (count, _) => format!("{count} failures"),
+        };
+        if self.kind == Some(TraceKind::Recording) {
+            summary.push_str(" (a recording: what the recorder saw of an outside agent)");
+        }
+        if unlisted > 0 {
+            summary.push_str(&format!(" and {unlisted} more findings that are not listed"));
+        }
+        let mut report = VerificationReport {
+            schema_version: SCHEMA_VERSION.to_owned(),
+            report_id: self.options.report_id.clone(),
+            trace_id: self.walk.trace_id().unwrap_or_default().to_owned(),
+            kind: self.kind,
+            verified_at: self.options.now,
+            verification_status,
+            closed,
+            signer,
+            profile: self.options.profile.name.to_owned(),
+            summary,
+            checks,
+            failures,
+            warnings,
+            not_proven: NOT_PROVEN.map(str::to_owned).to_vec(),
+            metrics: Metrics {
+                events,
+                signatures_verified: self.signatures,
+                log_entries: view.map_or(0, |view| view.entries),
+                trusted_events,
+                elapsed_ms: 0,
+            },
+            report_digest: None,
+        };
+        report.report_digest = Some(report.digest());
+        report
+    }
+}
