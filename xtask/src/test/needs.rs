@@ -103,7 +103,7 @@ fn make_environment() -> Result<(), String> {
 fn install_packages(packages: &[&str]) -> Result<(), String> {
     let list = packages.join(" ");
     if !answers(Command::new("apt-get").arg("--version")) {
-        return Err(format!("these Debian packages, or what they are called here: {list}"));
+        return Err(format!("missing, by the names of Debian's packages: {list}"));
     }
     if !is_root() {
         return Err(format!(
