@@ -8,6 +8,7 @@ pub mod hash;
 pub mod id;
 pub mod json;
 pub mod python;
+pub mod receipt;
 pub mod shape;
 pub mod text;
 pub mod time;
