@@ -10,6 +10,8 @@ pub mod id;
 pub mod json;
 pub mod key;
 pub mod merkle;
+pub mod python;
+pub mod receipt;
 pub mod report;
 pub mod role;
 pub mod shape;
