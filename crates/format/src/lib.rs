@@ -4,12 +4,15 @@
 //! artifacts, keys, proofs, receipts, exit signals and envelopes. The crate does no IO, reads no
 //! clock and draws no random numbers, so the same input gives the same bytes everywhere.
 
+pub mod envelope;
 pub mod event;
+pub mod exit;
 pub mod hash;
 pub mod id;
 pub mod json;
 pub mod key;
 pub mod merkle;
+pub mod path;
 pub mod python;
 pub mod receipt;
 pub mod report;

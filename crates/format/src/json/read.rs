@@ -14,7 +14,7 @@ pub fn read(bytes: &[u8]) -> Result<Value, JsonError> {
 }
 
 /// As [`read`], for documents with a limit of their own.
-pub(crate) fn read_up_to(bytes: &[u8], max: usize) -> Result<Value, JsonError> {
+pub fn read_up_to(bytes: &[u8], max: usize) -> Result<Value, JsonError> {
     let fail = |(offset, fault)| JsonError::at(bytes, offset, fault);
     if bytes.len() > max {
         return Err(fail((0, JsonFault::TooLong { bytes: bytes.len(), max })));
@@ -51,11 +51,7 @@ impl Reader<'_> {
         self.space();
         let value = self.value()?;
         self.space();
-        if self.at == self.text.len() {
-            Ok(value)
-        } else {
-            Err((self.at, JsonFault::TrailingText))
-        }
+        if self.at == self.text.len() { Ok(value) } else { Err((self.at, JsonFault::TrailingText)) }
     }
 
     fn peek(&self) -> Option<u8> {
