@@ -7,6 +7,7 @@
 pub mod hash;
 pub mod id;
 pub mod json;
+pub mod merkle;
 pub mod shape;
 pub mod text;
 pub mod time;
