@@ -7,7 +7,9 @@
 pub mod hash;
 pub mod id;
 pub mod json;
+pub mod key;
 pub mod merkle;
+pub mod role;
 pub mod shape;
 pub mod text;
 pub mod time;
