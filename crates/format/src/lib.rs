@@ -9,6 +9,7 @@ pub mod id;
 pub mod json;
 pub mod key;
 pub mod merkle;
+pub mod note;
 pub mod role;
 pub mod shape;
 pub mod text;
