@@ -12,6 +12,7 @@ pub mod id;
 pub mod json;
 pub mod key;
 pub mod merkle;
+pub mod note;
 pub mod path;
 pub mod python;
 pub mod receipt;
