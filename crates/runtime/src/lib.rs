@@ -1,1 +1,5 @@
-//! Being written.
+//! The only writer: stores, keyring, recorder.
+
+pub mod disk;
+pub mod store;
+pub mod watch;
