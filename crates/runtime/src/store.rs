@@ -267,7 +267,23 @@ pub trait Ledgers: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StoreError::Poisoned`] after a failure through this handle; or the backend failed.
-    fn begin(&self, id: LedgerId) -> Result<Box<dyn Batch + '_>, StoreError>;
+    fn begin(&self, id: LedgerId) -> Result<Box<dyn Batch + '_>, StoreError> {
+        self.begin_from(id, Head::EMPTY)
+    }
+
+    /// As [`Ledgers::begin`], by a caller who knows that the lines up to `sound` were acknowledged
+    /// once, so that only what follows them needs to be looked at for torn bytes.
+    ///
+    /// # Errors
+    /// As for `begin`.
+    fn begin_from(&self, id: LedgerId, sound: Head) -> Result<Box<dyn Batch + '_>, StoreError>;
+
+    /// Whether the ledger may have changed since its head was `since`. Cheap enough to ask before
+    /// every write.
+    ///
+    /// # Errors
+    /// The backend failed.
+    fn moved(&self, id: LedgerId, since: Head) -> Result<bool, StoreError>;
 
     /// Whole lines from `from` on: about `max` bytes, but at least one line if there is one.
     ///

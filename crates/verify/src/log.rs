@@ -6,8 +6,9 @@ use std::io::{self, BufRead};
 use countersign_format::event::{Event, EventType};
 use countersign_format::hash::Hash;
 use countersign_format::key::AgentIdentity;
-use countersign_format::note::{Checkpoint, SignedNote};
+use countersign_format::note::{Checkpoint, NoteKey, SignedNote};
 use countersign_format::report::FailureCode;
+use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_protocol::State as _;
 use countersign_protocol::log::{LogState, is_key_event};
@@ -119,10 +120,10 @@ pub(crate) fn read(
 }
 
 fn parse_checkpoint(bytes: &[u8]) -> Result<(Checkpoint, SignedNote), String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "the checkpoint is not text".to_owned())?;
-    let note: SignedNote =
-        text.parse().map_err(|error| format!("the checkpoint is no signed note: {error}"))?;
-    let checkpoint = note.text().parse().map_err(|error| format!("the checkpoint: {error}"))?;
+    let note = SignedNote::parse(bytes)
+        .map_err(|error| format!("the checkpoint is no signed note: {error}"))?;
+    let checkpoint =
+        note.text().parse().map_err(|error| format!("the checkpoint cannot be read: {error}"))?;
     Ok((checkpoint, note))
 }
 
@@ -231,13 +232,14 @@ impl LogView {
                 checkpoint.origin, state.origin
             ));
         }
-        let signed = state.keys.values().any(|key| {
-            key.identity
-                .role_capabilities
-                .contains(&countersign_format::role::Role::Recorder)
-                && note.verify(&state.origin, &key.identity.public_key).is_ok()
-        });
-        if !signed {
+        let known: Vec<NoteKey> = state
+            .keys
+            .values()
+            .filter(|key| key.identity.role_capabilities.contains(&Role::Recorder))
+            .filter(|key| key.identity.key_id != state.root_key_id)
+            .filter_map(|key| NoteKey::new(&state.origin, key.identity.public_key).ok())
+            .collect();
+        if !note.verify(&known).is_ok_and(|signers| !signers.is_empty()) {
             let message = "the checkpoint is not signed by a recorder key of this log".to_owned();
             return findings.fail(CheckId::Log, FailureCode::SigInvalid, &place, message);
         }

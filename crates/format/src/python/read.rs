@@ -25,7 +25,7 @@ fn error_at(text: &[u8], offset: usize, fault: JsonFault) -> JsonError {
     let before = text.get(..offset).unwrap_or(text);
     let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
     let column = 1 + before.iter().rev().take_while(|&&byte| byte != b'\n').count();
-    JsonError { fault, offset, line, column }
+    JsonError { fault, offset, line, column, pointer: String::new() }
 }
 
 struct Reader<'a> {

@@ -22,8 +22,13 @@ const REOPEN_MAX: u32 = 8;
 const TORN_COPIES_MAX: u32 = 10_000;
 
 impl Ledgers for FileStore {
-    fn begin(&self, id: LedgerId) -> Result<Box<dyn Batch + '_>, StoreError> {
-        Ok(Box::new(FileBatch::begin(&self.inner, id)?))
+    fn begin_from(&self, id: LedgerId, sound: Head) -> Result<Box<dyn Batch + '_>, StoreError> {
+        Ok(Box::new(FileBatch::begin(&self.inner, id, sound)?))
+    }
+
+    fn moved(&self, id: LedgerId, since: Head) -> Result<bool, StoreError> {
+        let stat = self.inner.disk.stat(&self.inner.ledger_path(id))?;
+        Ok(stat.map_or(0, |stat| stat.len) != since.bytes)
     }
 
     fn read(&self, id: LedgerId, from: Head, max: usize) -> Result<Vec<u8>, StoreError> {
@@ -190,7 +195,7 @@ struct FileBatch {
 }
 
 impl FileBatch {
-    fn begin(inner: &Arc<Inner>, id: LedgerId) -> Result<Self, StoreError> {
+    fn begin(inner: &Arc<Inner>, id: LedgerId, sound: Head) -> Result<Self, StoreError> {
         let slot = inner.slot(id);
         let kept = slot.take(id)?;
         let turn = Turn { slot, back: None };
@@ -200,6 +205,10 @@ impl FileBatch {
                 turn.slot.poison();
             }
         })?;
+        // Lines that our caller knows cannot be torn; what it names must be there, though.
+        if sound.bytes > open.sound && sound.bytes <= len && is_line_start(&*open.file, sound.bytes)? {
+            open.sound = sound.bytes;
+        }
         // Cut behind our back: what we knew of it is void.
         let same =
             len >= open.sound && (len == open.sound || is_line_start(&*open.file, open.sound)?);
