@@ -1,1 +1,3 @@
-//! Being written.
+//! The only writer.
+
+pub mod keyring;
