@@ -1,3 +1,4 @@
 //! The only writer.
 
 pub mod keyring;
+pub mod known_roots;
