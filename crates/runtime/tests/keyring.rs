@@ -1,5 +1,5 @@
 //! Private keys on a real file system.
-#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may fail loudly")]
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
