@@ -125,8 +125,12 @@ mod tests {
     #[test]
     fn aliases_overflow_and_paths_are_not_ulids() {
         for text in [
-            "01ARZ3NDEKTSV4RRFFQ69G5FAV", "01arz3ndektsv4rrffq69g5fal", "81arz3ndektsv4rrffq69g5fav",
-            "../../../../../../../../et", "01arz3ndektsv4rrffq69g5fa", "01arz3ndektsv4rrffq69g5fav0",
+            "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "01arz3ndektsv4rrffq69g5fal",
+            "81arz3ndektsv4rrffq69g5fav",
+            "../../../../../../../../et",
+            "01arz3ndektsv4rrffq69g5fa",
+            "01arz3ndektsv4rrffq69g5fav0",
         ] {
             assert_eq!(text.parse::<Ulid>(), Err(NotAUlid), "{text}");
         }

@@ -440,9 +440,7 @@ fn schema(shape: &Shape) -> Value {
                 "minLength": characters, "maxLength": characters,
             })
         }
-        Shape::StorePath => {
-            pattern("^(?!.*(^|/)\\.{1,2}(/|$))[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")
-        }
+        Shape::StorePath => pattern("^(?!.*(^|/)\\.{1,2}(/|$))[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$"),
         Shape::OneOf([only]) => json!({ "const": only }),
         Shape::OneOf(values) => json!({ "enum": values }),
         Shape::Nullable(inner) => json!({ "anyOf": [{ "type": "null" }, schema(inner)] }),

@@ -42,10 +42,7 @@ impl fmt::Display for Timestamp {
         let ms = self.0.rem_euclid(DAY_MS);
         let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
         let milli = ms % 1000;
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z"
-        )
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
     }
 }
 
@@ -64,7 +61,8 @@ impl FromStr for Timestamp {
 
 fn parse(text: &str) -> Option<Timestamp> {
     let bytes: &[u8; 24] = text.as_bytes().try_into().ok()?;
-    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')];
+    let separators =
+        [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')];
     if separators.iter().any(|&(at, byte)| bytes.get(at) != Some(&byte)) {
         return None;
     }
@@ -155,11 +153,21 @@ mod tests {
     #[test]
     fn other_spellings_and_impossible_dates_are_refused() {
         for text in [
-            "2026-01-01T00:00:00Z", "2026-01-01T00:00:60.000Z", "2026-01-01T24:00:00.000Z",
-            "-026-01-01T00:00:00.000Z", "2026-01-01 00:00:00.000Z", "2026-02-29T00:00:00.000Z",
-            "2026-13-01T00:00:00.000Z", "2026-00-10T00:00:00.000Z", "2026-01-00T00:00:00.000Z",
-            "2026-01-01T00:00:00.000z", "2026-01-01T00:00:00.000+00:00", "2026-01-01T00:00:00.0000Z",
-            "+026-01-01T00:00:00.000Z", "2026-1-001T00:00:00.000Z", "",
+            "2026-01-01T00:00:00Z",
+            "2026-01-01T00:00:60.000Z",
+            "2026-01-01T24:00:00.000Z",
+            "-026-01-01T00:00:00.000Z",
+            "2026-01-01 00:00:00.000Z",
+            "2026-02-29T00:00:00.000Z",
+            "2026-13-01T00:00:00.000Z",
+            "2026-00-10T00:00:00.000Z",
+            "2026-01-00T00:00:00.000Z",
+            "2026-01-01T00:00:00.000z",
+            "2026-01-01T00:00:00.000+00:00",
+            "2026-01-01T00:00:00.0000Z",
+            "+026-01-01T00:00:00.000Z",
+            "2026-1-001T00:00:00.000Z",
+            "",
         ] {
             assert_eq!(text.parse::<Timestamp>(), Err(NotATimestamp), "{text}");
         }

@@ -152,9 +152,14 @@ fn valid_twin(case: &Value) -> Value {
     let mut twin: Value =
         serde_json::from_str(include_str!("data/valid-event.json")).expect("fixture");
     assert_eq!(check_event(&twin, SignatureFaults::Listed), vec![]);
-    for pointer in
-        ["/created_at", "/event_hash", "/payload_hash", "/prev_event_hash", "/event_id", "/trace_id"]
-    {
+    for pointer in [
+        "/created_at",
+        "/event_hash",
+        "/payload_hash",
+        "/prev_event_hash",
+        "/event_id",
+        "/trace_id",
+    ] {
         *twin.pointer_mut(pointer).unwrap() = case.pointer(pointer).unwrap().clone();
     }
     for pointer in ["/actor/agent_id", "/event_type", "/signature"] {
@@ -191,7 +196,10 @@ fn members_of_the_same_name_inside_others_are_not_touched() {
         r#"{"a":{"event_hash":"x","payload":1},"payload":{"a":[1,{"event_hash":2}]},"z":"\"event_hash\":\"no\""}"#
     );
     assert_eq!(scanned.without(&["a", "event_hash", "payload", "z"]).concat(), b"{}");
-    assert_eq!(scanned.without(&["a", "event_hash", "payload"]).concat(), br#"{"z":"\"event_hash\":\"no\""}"#);
+    assert_eq!(
+        scanned.without(&["a", "event_hash", "payload"]).concat(),
+        br#"{"z":"\"event_hash\":\"no\""}"#
+    );
     assert_eq!(scanned.plain_string("event_hash"), Some("y"));
 }
 

@@ -16,6 +16,8 @@ pub struct Chain {
     pub head: Hash,
     /// Time of the last one.
     pub last_at: Timestamp,
+    /// Id of the first one.
+    pub first_id: Option<Ulid>,
     /// Id of the last one.
     pub last_id: Option<Ulid>,
     /// The Merkle tree over all event hashes.
@@ -28,6 +30,7 @@ impl Default for Chain {
             events: 0,
             head: Hash::GENESIS,
             last_at: Timestamp::EPOCH,
+            first_id: None,
             last_id: None,
             tree: Frontier::new(),
         }
@@ -78,6 +81,7 @@ impl Chain {
         self.events += 1;
         self.head = event.event_hash;
         self.last_at = self.last_at.max(event.created_at);
+        self.first_id = self.first_id.or_else(|| event.event_id.parse().ok());
         self.last_id = event.event_id.parse().ok().or(self.last_id);
         self.tree.push(&event.event_hash);
     }

@@ -3,7 +3,7 @@
 //! The state holds every key but only open traces, so that it does not grow with history. What the
 //! log says of one trace over time is the verifier's to collect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_format::event::{Draft, Event, EventType, TraceKind};
 use countersign_format::hash::Hash;
@@ -36,6 +36,8 @@ pub enum LogCommand {
         key_id: String,
         /// Its replacement.
         identity: Box<AgentIdentity>,
+        /// The open traces on which nobody can write meanwhile.
+        held: BTreeSet<String>,
     },
     /// Let a key sign no longer.
     RevokeKey {
@@ -43,6 +45,8 @@ pub enum LogCommand {
         key_id: String,
         /// Why.
         reason: String,
+        /// The open traces on which nobody can write meanwhile.
+        held: BTreeSet<String>,
     },
     /// A trace has a first event.
     OpenTrace {
@@ -52,6 +56,8 @@ pub enum LogCommand {
         kind: TraceKind,
         /// Hash of its first event.
         first_event_hash: Hash,
+        /// The last key event when its first event was signed.
+        keys_head: Hash,
     },
     /// A trace has come this far.
     CheckpointTrace(Extent),
@@ -133,6 +139,15 @@ impl LogState {
             .ok_or_else(|| Refusal::NoActiveKey { key_id: key_id.to_owned() })
     }
 
+    /// Keys change only while nobody can write to an open trace: what a key signed before must be
+    /// in the log, and nothing may be signed with it meanwhile.
+    fn all_held(&self, held: &BTreeSet<String>) -> Result<(), Refusal> {
+        match self.open.keys().find(|trace_id| !held.contains(*trace_id)) {
+            None => Ok(()),
+            Some(trace_id) => Err(Refusal::TraceNotHeld { trace_id: trace_id.clone() }),
+        }
+    }
+
     fn keys_head(&self) -> String {
         self.keys_head.unwrap_or(Hash::GENESIS).to_hex()
     }
@@ -212,9 +227,7 @@ impl LogState {
                     })
                 }
             }
-            EventType::KeyRevoked => {
-                self.admit_retirement(text(event, "key_id")?).map(|_| ())
-            }
+            EventType::KeyRevoked => self.admit_retirement(text(event, "key_id")?).map(|_| ()),
             _ => Ok(()),
         }
     }
@@ -279,7 +292,8 @@ impl State for LogState {
                 let payload = json!({ "identity": identity, "prev_key_event": keys_head });
                 Draft::new(EventType::KeyAdded, payload)
             }
-            LogCommand::RotateKey { key_id, identity } => {
+            LogCommand::RotateKey { key_id, identity, held } => {
+                self.all_held(&held)?;
                 self.admit_retirement(&key_id)?;
                 let payload = json!({
                     "identity": identity,
@@ -289,7 +303,8 @@ impl State for LogState {
                 });
                 Draft::new(EventType::KeyRotated, payload)
             }
-            LogCommand::RevokeKey { key_id, reason } => {
+            LogCommand::RevokeKey { key_id, reason, held } => {
+                self.all_held(&held)?;
                 self.admit_retirement(&key_id)?;
                 let payload = json!({
                     "key_id": key_id,
@@ -299,7 +314,12 @@ impl State for LogState {
                 });
                 Draft::new(EventType::KeyRevoked, payload)
             }
-            LogCommand::OpenTrace { trace_id, kind, first_event_hash } => {
+            LogCommand::OpenTrace { trace_id, kind, first_event_hash, keys_head: signed_under } => {
+                // A first event that was signed before a key change and recorded after it would
+                // not count: its trace is given up before anything else is written to it.
+                if Some(signed_under) != self.keys_head {
+                    return Err(Refusal::KeysChanged { trace_id });
+                }
                 let payload = json!({
                     "trace_id": trace_id,
                     "kind": kind,

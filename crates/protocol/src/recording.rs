@@ -239,9 +239,10 @@ impl RecordingState {
             }
             (Stage::Open, _) => Ok(()),
             (_, _) if afterwards => Ok(()),
-            (Stage::Concluded, T::VerificationRunStarted | T::SessionAborted | T::SessionFailed) => {
-                Ok(())
-            }
+            (
+                Stage::Concluded,
+                T::VerificationRunStarted | T::SessionAborted | T::SessionFailed,
+            ) => Ok(()),
             (Stage::Auditing(run), T::VerificationRunCompleted) => {
                 let named = reference(event, "run")?;
                 if named == *run { Ok(()) } else { Err(no_such(event, &named, "run")) }
@@ -262,14 +263,21 @@ impl State for RecordingState {
         use RecordingCommand as C;
         let draft = match command {
             C::Open { log, on_behalf_of, objective } => open_draft(&log, on_behalf_of, objective),
-            C::Intend { tool_name, input_hash, safety_classification, justification, artifacts } => {
+            C::Intend {
+                tool_name,
+                input_hash,
+                safety_classification,
+                justification,
+                artifacts,
+            } => {
                 let payload = self.with_behalf(json!({
                     "tool_name": tool_name,
                     "normalized_input_hash": input_hash,
                     "safety_classification": safety_classification,
                     "justification": justification,
                 }));
-                Draft::new(EventType::ToolIntentSigned, payload).with_artifacts(artifacts)
+                Draft::new(EventType::ToolIntentSigned, payload)
+                    .with_artifacts(produced(artifacts, context))
             }
             C::Review { intent, decision, reasons } => Draft::new(
                 EventType::ToolIntentReviewed,
@@ -285,7 +293,8 @@ impl State for RecordingState {
                     "exit_status": exit_status,
                     "output_artifacts": hashes(&artifacts),
                 }));
-                Draft::new(EventType::ToolExecutionCompleted, payload).with_artifacts(artifacts)
+                Draft::new(EventType::ToolExecutionCompleted, payload)
+                    .with_artifacts(produced(artifacts, context))
             }
             C::Fail { execution, reason, exit_status, artifacts } => {
                 let payload = self.with_behalf(json!({
@@ -295,13 +304,14 @@ impl State for RecordingState {
                     "exit_status": exit_status,
                     "output_artifacts": hashes(&artifacts),
                 }));
-                Draft::new(EventType::ToolExecutionFailed, payload).with_artifacts(artifacts)
+                Draft::new(EventType::ToolExecutionFailed, payload)
+                    .with_artifacts(produced(artifacts, context))
             }
             C::RecordArtifact { purpose, artifacts } => Draft::new(
                 EventType::ArtifactRecorded,
                 self.with_behalf(json!({ "purpose": purpose })),
             )
-            .with_artifacts(artifacts),
+            .with_artifacts(produced(artifacts, context)),
             C::Redact { artifact_hash, reason } => {
                 let payload = json!({ "artifact_hash": artifact_hash, "reason": reason });
                 let draft = Draft::new(EventType::ArtifactRedacted, payload);
@@ -393,17 +403,17 @@ impl RecordingState {
         context: &Context,
         status: VerificationStatus,
         report_id: &str,
-        mut report: ArtifactDescriptor,
+        report: ArtifactDescriptor,
     ) -> Result<Draft, Refusal> {
         let Stage::Auditing(run) = &self.stage else { return Err(Refusal::NoAuditUnderWay) };
-        report.producer_event_id = context.reference(0).event_id;
         let payload = json!({
             "run": run,
             "verification_status": status,
             "report_id": report_id,
             "report_artifact": report.artifact_hash,
         });
-        Ok(Draft::new(EventType::VerificationRunCompleted, payload).with_artifacts(vec![report]))
+        Ok(Draft::new(EventType::VerificationRunCompleted, payload)
+            .with_artifacts(produced(vec![report], context)))
     }
 }
 
@@ -426,6 +436,21 @@ fn conclusion(verdict: &str) -> Vec<Act> {
         Act::by_recorder(Draft::new(EventType::FinalStatementSigned, statement)),
         Act::by_recorder(Draft::new(EventType::VerificationRunStarted, json!({}))),
     ]
+}
+
+/// Artifacts that this decision brings name the event that it makes.
+fn produced(artifacts: Vec<ArtifactDescriptor>, context: &Context) -> Vec<ArtifactDescriptor> {
+    let event_id = context.reference(0).event_id;
+    artifacts
+        .into_iter()
+        .map(|mut artifact| {
+            if artifact.producer_event_id.is_empty() {
+                artifact.producer_event_id.clone_from(&event_id);
+                artifact.created_at = context.now;
+            }
+            artifact
+        })
+        .collect()
 }
 
 fn hashes(artifacts: &[ArtifactDescriptor]) -> Vec<Hash> {

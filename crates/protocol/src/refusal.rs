@@ -132,6 +132,18 @@ pub enum Refusal {
         /// The trace.
         trace_id: String,
     },
+    /// A trace was opened while keys were about to change.
+    #[error("trace {trace_id} is open and not held")]
+    TraceNotHeld {
+        /// The trace.
+        trace_id: String,
+    },
+    /// Keys changed between a trace's first event and its entry in the log.
+    #[error("keys changed while trace {trace_id} was being opened")]
+    KeysChanged {
+        /// The trace.
+        trace_id: String,
+    },
     /// A checkpoint must say more than the one before.
     #[error("the log has trace {trace_id} at {known} events already, not only {found}")]
     NotLonger {

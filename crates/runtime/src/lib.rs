@@ -1,7 +1,24 @@
 //! The only writer: stores, keyring, recorder.
+//!
+//! Everything that changes a trace goes through [`Workspace`]: it decides with the protocol, signs
+//! with the keyring, appends through the store, and tells the workspace log. Synchronous; callers
+//! bring their threads.
 
+pub mod clock;
 pub mod disk;
 pub mod keyring;
 pub mod known_roots;
+mod log;
+mod replica;
+mod signers;
+mod snapshot;
 pub mod store;
+mod trace;
 pub mod watch;
+mod workspace;
+mod writer;
+
+pub use replica::Damage;
+pub use trace::Recording;
+pub use workspace::{AGENTS, Agent, Environment, Workspace, WorkspaceError};
+pub use writer::{Recorded, WriteError};

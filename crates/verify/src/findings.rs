@@ -176,9 +176,7 @@ const fn action(code: FailureCode) -> &'static str {
     match code {
         FailureCode::SigInvalid => "do not rely on this event; ask the signer for the original",
         FailureCode::SigMissing => "ask for the trace as it was signed",
-        FailureCode::ChainBreak => {
-            "compare with another copy or with a checkpoint kept elsewhere"
-        }
+        FailureCode::ChainBreak => "compare with another copy or with a checkpoint kept elsewhere",
         FailureCode::HashMismatch => "compare this event with another copy: it was changed",
         FailureCode::ArtifactMissing => "ask for the missing artifact",
         FailureCode::ArtifactHashMismatch => "restore the artifact from another copy",

@@ -86,7 +86,10 @@ impl Key {
     /// Whether it could sign the event at `index`, made at `created_at`; if not, why.
     pub(crate) fn could_sign(&self, index: u64, created_at: Timestamp) -> Result<(), String> {
         if created_at < self.since {
-            return Err(format!("the key exists since {}, the event says {created_at}", self.since));
+            return Err(format!(
+                "the key exists since {}, the event says {created_at}",
+                self.since
+            ));
         }
         let Some(Retired { at, size, how }) = &self.retired else { return Ok(()) };
         if created_at >= *at {

@@ -4,6 +4,7 @@
 //! the events through the protocol's own rules. Has no way to write, uses no snapshot and asks no
 //! policy engine. Reading is the caller's: see [`Source`].
 
+mod files;
 mod findings;
 mod keys;
 mod lines;
@@ -22,6 +23,7 @@ use countersign_format::key::AgentIdentity;
 use countersign_format::report::{Closed, Signer, VerificationReport, VerificationStatus};
 use countersign_format::time::Timestamp;
 
+pub use files::FileSource;
 pub use lines::{Lines, RawLine};
 pub use profile::Profile;
 pub use text::render;

@@ -130,12 +130,7 @@ fn parse_checkpoint(bytes: &[u8]) -> Result<(Checkpoint, SignedNote), String> {
 fn replay(state: &mut LogState, event: &Event, step: &Step, findings: &mut Findings) {
     if let Err(refusal) = state.admit(event) {
         let message = refusal.to_string();
-        findings.fail(
-            CheckId::RolePolicy,
-            FailureCode::RolePolicyViolation,
-            &step.place,
-            message,
-        );
+        findings.fail(CheckId::RolePolicy, FailureCode::RolePolicyViolation, &step.place, message);
     }
     state.apply(event);
 }
@@ -153,12 +148,7 @@ fn twice_opened(
     let trace_id = event.payload.get("trace_id").and_then(Value::as_str).unwrap_or_default();
     if !opened.insert(trace_id.to_owned()) {
         let message = format!("trace {trace_id} is opened a second time");
-        findings.fail(
-            CheckId::RolePolicy,
-            FailureCode::RolePolicyViolation,
-            &step.place,
-            message,
-        );
+        findings.fail(CheckId::RolePolicy, FailureCode::RolePolicyViolation, &step.place, message);
     }
 }
 

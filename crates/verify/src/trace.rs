@@ -30,9 +30,9 @@ const NOT_PROVEN: [&str; 6] = [
 pub fn verify(source: &dyn Source, options: &Options) -> io::Result<VerificationReport> {
     let mut findings = Findings::default();
     let first = first_event(source)?;
-    let pin = first.as_ref().and_then(|event| {
-        serde_json::from_value::<LogPin>(event.payload.get("log")?.clone()).ok()
-    });
+    let pin = first
+        .as_ref()
+        .and_then(|event| serde_json::from_value::<LogPin>(event.payload.get("log")?.clone()).ok());
     let trace_id = first.as_ref().map(|event| event.trace_id.clone()).unwrap_or_default();
     let view = read_log(source, options, &trace_id, pin.as_ref(), &mut findings)?;
     let keys = match &view {
@@ -150,8 +150,7 @@ impl<'a> Run<'a> {
             self.first_hash = Some(self.walk.head);
             self.kind = step.event.as_ref().and_then(kind_of);
             if let (Some(event), None) = (&step.event, self.kind) {
-                let message =
-                    format!("a trace cannot begin with `{}`", event.event_type.as_str());
+                let message = format!("a trace cannot begin with `{}`", event.event_type.as_str());
                 let code = FailureCode::SchemaInvalid;
                 findings.fail(CheckId::Schema, code, &step.place, message);
             }
@@ -237,9 +236,15 @@ impl<'a> Run<'a> {
         };
         if let Some(pin) = pin {
             if pin.origin != view.origin {
-                broken(format!("the trace belongs to `{}`, the log is `{}`", pin.origin, view.origin));
+                broken(format!(
+                    "the trace belongs to `{}`, the log is `{}`",
+                    pin.origin, view.origin
+                ));
             } else if view.pin_holds != Some(true) {
-                broken(format!("the log does not extend the {} entries that the trace names", pin.size));
+                broken(format!(
+                    "the log does not extend the {} entries that the trace names",
+                    pin.size
+                ));
             }
         }
         match (view.opened, self.first_hash) {

@@ -86,7 +86,8 @@ impl Walk {
     /// else is what a crash leaves behind, and no event.
     fn unterminated(&mut self, bytes: &[u8], findings: &mut Findings) -> Option<Step> {
         let whole = Reading::of(bytes).ok().filter(|reading| {
-            reading.fault.is_none() && hash_member(reading, "event_hash") == Some(reading.event_hash)
+            reading.fault.is_none()
+                && hash_member(reading, "event_hash") == Some(reading.event_hash)
         });
         let place = Place { index: Some(self.index), event_id: None };
         match whole {
@@ -122,7 +123,12 @@ impl Walk {
         Step { index, place, reading, event }
     }
 
-    fn schema(&mut self, reading: &Reading, place: &Place, findings: &mut Findings) -> Option<Event> {
+    fn schema(
+        &mut self,
+        reading: &Reading,
+        place: &Place,
+        findings: &mut Findings,
+    ) -> Option<Event> {
         let mut messages: Vec<String> = Vec::new();
         messages.extend(reading.fault.as_ref().map(ToString::to_string));
         let faults = check_event(&reading.value, SignatureFaults::LeftOut);

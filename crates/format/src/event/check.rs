@@ -7,8 +7,8 @@ use super::{EventType, Since, payload};
 use crate::json::{self, INTEGER_MAX};
 use crate::role::Role;
 use crate::shape::{
-    Checker, Dialect, Fault, Fields, Shape, Unknown, document_schema, is_semver, object_schema, opt,
-    req, req_1_1,
+    Checker, Dialect, Fault, Fields, Shape, Unknown, document_schema, is_semver, object_schema,
+    opt, req, req_1_1,
 };
 
 /// The members of an actor.

@@ -206,7 +206,10 @@ impl FileBatch {
             }
         })?;
         // Lines that our caller knows cannot be torn; what it names must be there, though.
-        if sound.bytes > open.sound && sound.bytes <= len && is_line_start(&*open.file, sound.bytes)? {
+        if sound.bytes > open.sound
+            && sound.bytes <= len
+            && is_line_start(&*open.file, sound.bytes)?
+        {
             open.sound = sound.bytes;
         }
         // Cut behind our back: what we knew of it is void.

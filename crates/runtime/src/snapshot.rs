@@ -1,0 +1,104 @@
+//! Snapshots: derived state, so that a short-lived process need not replay a long ledger.
+//!
+//! A snapshot is signed by the recorder and bound to the ledger's head and to the version of the
+//! state. One that does not fit is thrown away; the verifier never reads any. Losing one costs time
+//! only, so it is not synced.
+
+use countersign_format::event::SCHEMA_VERSION;
+use countersign_format::hash::Hash;
+use countersign_format::key::{PublicKey, SecretKey, Signature};
+use countersign_protocol::State;
+use countersign_protocol::chain::Chain;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::disk::{Durability, replace_file};
+use crate::replica::Replica;
+use crate::store::{FileStore, Head, LedgerId};
+
+/// Bytes that a snapshot may have; a larger one is not worth reading.
+const SNAPSHOT_BYTES_MAX: u64 = 64 << 20;
+/// Sets what is signed here apart from everything else that the recorder signs.
+const DOMAIN: &[u8] = b"countersign-snapshot\n";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Body {
+    schema_version: String,
+    state_version: u32,
+    ledger: String,
+    bytes: u64,
+    first: Option<Hash>,
+    chain: Chain,
+    state: Value,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Snapshot {
+    body: Body,
+    key_id: String,
+    signature: String,
+}
+
+fn message(body: &[u8]) -> Vec<u8> {
+    [DOMAIN, Hash::of(body).as_bytes()].concat()
+}
+
+/// Stores a snapshot of `replica`. A failure is no loss.
+pub(crate) fn store<S: State>(
+    store: &FileStore,
+    ledger: LedgerId,
+    replica: &Replica<S>,
+    key: &SecretKey,
+) {
+    let Ok(state) = serde_json::to_value(&replica.state) else { return };
+    let body = Body {
+        schema_version: SCHEMA_VERSION.to_owned(),
+        state_version: S::VERSION,
+        ledger: ledger.to_string(),
+        bytes: replica.head.bytes,
+        first: replica.first,
+        chain: replica.chain.clone(),
+        state,
+    };
+    let Ok(signed) = serde_json::to_vec(&body) else { return };
+    let signature = key.sign(&message(&signed)).to_string();
+    let key_id = key.public_key().key_id().to_string();
+    let Ok(bytes) = serde_json::to_vec(&Snapshot { body, key_id, signature }) else { return };
+    let path = store.ledger_dir(ledger).join("snapshot");
+    let _ = replace_file(&**store.disk(), &path, &bytes, Durability::Cached);
+}
+
+/// The snapshot of `ledger`, if there is one that fits. `recorder` gives the public half of one of
+/// this workspace's own recorder keys.
+pub(crate) fn load<S: State>(
+    store: &FileStore,
+    ledger: LedgerId,
+    recorder: impl FnOnce(&str) -> Option<PublicKey>,
+) -> Option<Replica<S>> {
+    let path = store.ledger_dir(ledger).join("snapshot");
+    let file = store.disk().open(&path, crate::disk::Access::Read).ok()?;
+    let len = file.stat().ok()?.len;
+    if len > SNAPSHOT_BYTES_MAX {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(len).ok()?];
+    let read = crate::disk::read_full(&*file, 0, &mut bytes).ok()?;
+    bytes.truncate(read);
+    let snapshot: Snapshot = serde_json::from_slice(&bytes).ok()?;
+    let signed = serde_json::to_vec(&snapshot.body).ok()?;
+    let signature: Signature = snapshot.signature.parse().ok()?;
+    recorder(&snapshot.key_id)?.verify(&message(&signed), &signature).ok()?;
+    let body = snapshot.body;
+    if body.state_version != S::VERSION
+        || body.ledger != ledger.to_string()
+        || body.schema_version != SCHEMA_VERSION
+    {
+        return None;
+    }
+    Some(Replica {
+        chain: body.chain,
+        state: serde_json::from_value(body.state).ok()?,
+        head: Head::at(body.bytes),
+        first: body.first,
+    })
+}

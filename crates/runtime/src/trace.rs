@@ -1,0 +1,341 @@
+//! One trace being written, and what the log is told of it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use countersign_format::event::{
+    ArtifactDescriptor, RedactionStatus, TraceKind, artifact::storage_uri,
+};
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::json;
+use countersign_format::report::VerificationReport;
+use countersign_format::role::Role;
+use countersign_protocol::chain::Chain;
+use countersign_protocol::log::{Extent, LogCommand};
+use countersign_protocol::recording::{LogPin, RecordingCommand, RecordingState};
+use countersign_protocol::{By, Refusal, State};
+use countersign_verify::{FileSource, Options, Profile};
+use serde_json::Map;
+
+use crate::log::LogWriter;
+use crate::replica::Replica;
+use crate::signers::Signers;
+use crate::snapshot;
+use crate::store::{Blobs as _, FileStore, Head, LedgerId};
+use crate::workspace::{Workspace, WorkspaceError};
+use crate::writer::{Commit, Host, Party, Recorded, WriteError, Writer, lock};
+
+/// A trace is checkpointed in the log every so many events.
+const CHECKPOINT_EVERY: u64 = 1_024;
+/// Events after which a new snapshot is worth its while, when a writer is done.
+const SNAPSHOT_BEHIND: u64 = 32;
+/// How often opening a trace is tried while keys change.
+const OPEN_TRIES: u32 = 8;
+
+#[derive(Debug)]
+pub(crate) struct TraceHost {
+    ledger: LedgerId,
+    trace_id: String,
+    kind: TraceKind,
+    store: FileStore,
+    signers: Arc<Signers>,
+    log: Arc<LogWriter>,
+    /// Who signs, under which state of the keys.
+    parties: Mutex<(Option<Hash>, BTreeMap<Role, Arc<Party>>)>,
+    snapshot_at: AtomicU64,
+}
+
+impl TraceHost {
+    fn new(workspace: &Workspace, id: Ulid, kind: TraceKind) -> Self {
+        let shared = &workspace.shared;
+        Self {
+            ledger: LedgerId::Trace(id),
+            trace_id: id.to_string(),
+            kind,
+            store: shared.store.clone(),
+            signers: Arc::clone(&shared.signers),
+            log: Arc::clone(&shared.log),
+            parties: Mutex::default(),
+            snapshot_at: AtomicU64::new(0),
+        }
+    }
+
+    fn extent(&self, chain: &Chain) -> Extent {
+        Extent {
+            trace_id: self.trace_id.clone(),
+            size: chain.events,
+            head: chain.head,
+            merkle_root: chain.tree.root(),
+        }
+    }
+
+    fn keep_snapshot<S: State>(&self, replica: &Replica<S>, behind: u64) -> Result<(), WriteError> {
+        let last = self.snapshot_at.load(Ordering::Relaxed);
+        if replica.chain.events < last.saturating_add(behind) {
+            return Ok(());
+        }
+        self.snapshot_at.store(replica.chain.events, Ordering::Relaxed);
+        let party = self.party_of(By::Role(Role::Recorder))?;
+        snapshot::store(&self.store, self.ledger, replica, &party.secret);
+        Ok(())
+    }
+
+    fn party_of(&self, by: By) -> Result<Arc<Party>, WriteError> {
+        let By::Role(role) = by else {
+            return Err(WriteError::NoKey { who: "root".to_owned() });
+        };
+        if let Some(party) = lock(&self.parties).1.get(&role) {
+            return Ok(Arc::clone(party));
+        }
+        let party = self.log.look(|log| self.signers.party(by, &log.state))??;
+        lock(&self.parties).1.insert(role, Arc::clone(&party));
+        Ok(party)
+    }
+
+    /// Tells the log what it does not know of this trace yet. Asks the log rather than its own
+    /// memory, so a writer also makes up for one that died in between.
+    fn tell_log<S: State>(&self, commit: &Commit<'_, S>) -> Result<(), WriteError> {
+        let chain = &commit.replica.chain;
+        let ended = commit.replica.state.ended();
+        let (known, keys_head) = self
+            .log
+            .look(|log| (log.state.open.contains_key(&self.trace_id), log.state.keys_head))?;
+        let opening = !known && commit.ended_before.is_none();
+        if opening {
+            let keys_head = match commit.before {
+                0 => lock(&self.parties).0.or(keys_head),
+                _ => keys_head,
+            };
+            self.log.submit(LogCommand::OpenTrace {
+                trace_id: self.trace_id.clone(),
+                kind: self.kind,
+                first_event_hash: commit.replica.first.unwrap_or(Hash::GENESIS),
+                keys_head: keys_head.unwrap_or(Hash::GENESIS),
+            })?;
+        }
+        let command = match ended {
+            Some(status) if known || opening => LogCommand::CloseTrace(self.extent(chain), status),
+            // It was closed before; a redaction or another audit made it longer.
+            Some(_) => LogCommand::CheckpointTrace(self.extent(chain)),
+            None if commit.before / CHECKPOINT_EVERY == chain.events / CHECKPOINT_EVERY => {
+                return Ok(());
+            }
+            None => LogCommand::CheckpointTrace(self.extent(chain)),
+        };
+        match self.log.submit(command) {
+            // Another writer of this trace was faster.
+            Err(WriteError::Refused(Refusal::NotLonger { .. })) | Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<S: State> Host<S> for TraceHost {
+    fn refresh(&self, _state: &S) -> Result<(), WriteError> {
+        let keys_head = self.log.look(|log| log.state.keys_head)?;
+        let mut parties = lock(&self.parties);
+        if parties.0 != keys_head {
+            *parties = (keys_head, BTreeMap::new());
+        }
+        Ok(())
+    }
+
+    fn party(&self, by: By, _state: &S) -> Result<Arc<Party>, WriteError> {
+        self.party_of(by)
+    }
+
+    fn fresh(&self) -> Replica<S> {
+        let recorder = |key_id: &str| self.signers.recorder_public(key_id);
+        let found: Option<Replica<S>> = snapshot::load(&self.store, self.ledger, recorder);
+        let events = found.as_ref().map_or(0, |replica| replica.chain.events);
+        self.snapshot_at.store(events, Ordering::Relaxed);
+        found.unwrap_or_default()
+    }
+
+    fn committed(&self, commit: &Commit<'_, S>) -> Result<(), WriteError> {
+        self.keep_snapshot(commit.replica, CHECKPOINT_EVERY)?;
+        self.tell_log(commit)
+    }
+}
+
+/// A recording that can be written to, by many threads and processes at once.
+#[derive(Debug)]
+pub struct Recording {
+    workspace: Workspace,
+    id: Ulid,
+    host: Arc<TraceHost>,
+    writer: Writer<RecordingState>,
+}
+
+impl Workspace {
+    /// Begins a recording. When it returns, its first event and its entry in the log survive power
+    /// loss.
+    ///
+    /// # Errors
+    /// Something could not be recorded.
+    pub fn begin_recording(
+        &self,
+        on_behalf_of: Option<&str>,
+        objective: Option<&str>,
+    ) -> Result<Recording, WorkspaceError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let recording = Recording::new(self, self.new_id()?);
+            let log = self.log_pin()?;
+            let command = RecordingCommand::Open {
+                log,
+                on_behalf_of: on_behalf_of.map(countersign_format::text::to_nfc),
+                objective: objective.map(countersign_format::text::to_nfc),
+            };
+            let recorded = recording.writer.submit(command)?;
+            match recorded.log_lag {
+                None => return Ok(recording),
+                // Keys changed in between: this trace has no acknowledged event; take another.
+                Some(WriteError::Refused(Refusal::KeysChanged { .. })) if tries < OPEN_TRIES => {}
+                Some(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// A recording that was begun before.
+    ///
+    /// # Errors
+    /// There is none of this id.
+    pub fn recording(&self, id: Ulid) -> Result<Recording, WorkspaceError> {
+        let recording = Recording::new(self, id);
+        let begun = recording.writer.look(|replica| replica.state.begun)?;
+        if begun {
+            Ok(recording)
+        } else {
+            let home = self.store().ledger_dir(LedgerId::Trace(id));
+            Err(WorkspaceError::Missing { home })
+        }
+    }
+
+    /// Where the log stands now.
+    pub(crate) fn log_pin(&self) -> Result<LogPin, WorkspaceError> {
+        Ok(self.shared.log.look(|replica| LogPin {
+            origin: replica.state.origin.clone(),
+            size: replica.chain.events,
+            head: replica.chain.head,
+            keys_head: replica.state.keys_head.unwrap_or(Hash::GENESIS),
+        })?)
+    }
+}
+
+impl Recording {
+    fn new(workspace: &Workspace, id: Ulid) -> Self {
+        let host = Arc::new(TraceHost::new(workspace, id, TraceKind::Recording));
+        let shared = &workspace.shared;
+        let writer = Writer::new(
+            LedgerId::Trace(id),
+            shared.store.clone(),
+            Arc::clone(&shared.environment.clock),
+            Arc::clone(&shared.environment.entropy),
+            Arc::clone(&host) as Arc<dyn Host<RecordingState>>,
+        );
+        Self { workspace: workspace.clone(), id, host, writer }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> Ulid {
+        self.id
+    }
+
+    /// Records what `command` brings. When it returns, the events survive power loss.
+    ///
+    /// # Errors
+    /// The rules do not allow it, or it could not be written; then nothing was acknowledged.
+    pub fn submit(&self, command: RecordingCommand) -> Result<Recorded, WriteError> {
+        self.writer.submit(command)
+    }
+
+    /// How far it has come.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn size(&self) -> Result<u64, WriteError> {
+        self.writer.look(|replica| replica.chain.events)
+    }
+
+    /// Stores bytes and describes them, for the next command to refer to.
+    ///
+    /// # Errors
+    /// They could not be stored.
+    pub fn put_artifact(
+        &self,
+        bytes: &[u8],
+        media_type: &str,
+    ) -> Result<ArtifactDescriptor, WorkspaceError> {
+        let artifact_hash = self.workspace.store().put(bytes)?;
+        Ok(ArtifactDescriptor {
+            artifact_hash,
+            hash_algorithm: "sha256".to_owned(),
+            media_type: media_type.to_owned(),
+            encoding: if std::str::from_utf8(bytes).is_ok() { "utf-8" } else { "binary" }
+                .to_owned(),
+            byte_size: bytes.len() as u64,
+            created_at: self.workspace.now(),
+            producer_event_id: String::new(),
+            storage_uri: storage_uri(&artifact_hash),
+            redaction_status: RedactionStatus::None,
+            unknown: Map::new(),
+        })
+    }
+
+    /// Ends the recording: final statement, audit, close.
+    ///
+    /// # Errors
+    /// Something could not be recorded.
+    pub fn conclude(&self, verdict: &str) -> Result<VerificationReport, WorkspaceError> {
+        self.submit(RecordingCommand::Conclude { verdict: verdict.to_owned() })?;
+        let report = self.audit()?;
+        let bytes = json::to_bytes(&serde_json::to_value(&report).unwrap_or_default());
+        let artifact = self.put_artifact(&bytes, "application/json")?;
+        self.submit(RecordingCommand::CompleteAudit {
+            status: report.verification_status,
+            report_id: report.report_id.clone(),
+            report: Box::new(artifact),
+        })?;
+        Ok(report)
+    }
+
+    fn audit(&self) -> Result<VerificationReport, WorkspaceError> {
+        let events = self.workspace.trace_file(self.id);
+        let source = FileSource::in_home(self.workspace.home(), events);
+        let options = Options {
+            trusted_roots: [self.workspace.root()].into(),
+            keys: Vec::new(),
+            profile: Profile::DEFAULT,
+            expect_head: None,
+            expect_count: None,
+            report_id: self.workspace.new_id()?.to_string(),
+            now: self.workspace.now(),
+        };
+        countersign_verify::verify(&source, &options)
+            .map_err(|source| WorkspaceError::Io { doing: "audit the trace", source })
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // What the next process would have to replay is kept short; failing to is no loss.
+        let _ = self.writer.look(|replica| {
+            if replica.head > Head::EMPTY {
+                let _ = self.host.keep_snapshot(replica, SNAPSHOT_BEHIND);
+            }
+        });
+    }
+}
+
+impl Workspace {
+    /// The file that holds a trace.
+    #[must_use]
+    pub fn trace_file(&self, id: Ulid) -> std::path::PathBuf {
+        self.store().ledger_dir(LedgerId::Trace(id)).join("events.jsonl")
+    }
+}

@@ -1,0 +1,374 @@
+//! A workspace: its store, its keys, its log. The one door to everything that writes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use countersign_format::event::SCHEMA_VERSION;
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::key::{AgentIdentity, KEY_ALGORITHM, KeyStatus, PublicKey};
+use countersign_format::note::origin;
+use countersign_format::role::Role;
+use countersign_format::time::Timestamp;
+use countersign_protocol::log::{LogCommand, LogState};
+use serde_json::{Map, Value};
+
+use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
+use crate::disk::{Disk, Durability, OsDisk, replace_file};
+use crate::keyring::{Keyring, KeyringError, NewKey, Purpose};
+use crate::log::{LogHost, LogWriter};
+use crate::replica;
+use crate::signers::{ROOT_AGENT, Signers};
+use crate::store::{FileStore, Head, LedgerId, Ledgers as _, StoreError};
+use crate::writer::{Recorded, WriteError};
+
+/// What a workspace takes from the outside world.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// Where files lie.
+    pub disk: Arc<dyn Disk>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where ids and keys come from.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Environment {
+    /// The real world.
+    #[must_use]
+    pub fn system() -> Self {
+        Self {
+            disk: Arc::new(OsDisk),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+        }
+    }
+}
+
+/// An agent that every workspace has a key for.
+#[derive(Debug, Clone, Copy)]
+pub struct Agent {
+    /// Its id.
+    pub agent_id: &'static str,
+    /// Its name for people.
+    pub display_name: &'static str,
+    /// What its key is for.
+    pub purpose: Purpose,
+    /// Its one role.
+    pub role: Role,
+}
+
+/// The agents of a workspace, each with a key of its own: separate duties need separate keys.
+pub const AGENTS: [Agent; 6] = [
+    Agent::new("recorder", "Recorder", Purpose::Recorder, Role::Recorder),
+    Agent::new("operator", "Operator", Purpose::Agent, Role::Operator),
+    Agent::new("planner", "Planner", Purpose::Agent, Role::Planner),
+    Agent::new("executor", "Executor", Purpose::Agent, Role::Executor),
+    Agent::new("critic", "Critic", Purpose::Agent, Role::Critic),
+    Agent::new("auditor", "Auditor", Purpose::Agent, Role::Auditor),
+];
+
+impl Agent {
+    const fn new(
+        agent_id: &'static str,
+        display_name: &'static str,
+        purpose: Purpose,
+        role: Role,
+    ) -> Self {
+        Self { agent_id, display_name, purpose, role }
+    }
+}
+
+/// Why a workspace could not be made, opened or used.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// There is none.
+    #[error("no workspace at `{}`", home.display())]
+    Missing {
+        /// Where it was looked for.
+        home: PathBuf,
+    },
+    /// There is one already.
+    #[error("there is a workspace at `{}` already", home.display())]
+    Exists {
+        /// Where.
+        home: PathBuf,
+    },
+    /// Its log does not begin as a log must.
+    #[error("the log of `{}` cannot be used: {what}", home.display())]
+    BadLog {
+        /// Where.
+        home: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Keys could not be made or read.
+    #[error("the keys of this workspace cannot be used")]
+    Keys(#[from] KeyringError),
+    /// The store failed.
+    #[error("the store of this workspace failed")]
+    Store(#[from] StoreError),
+    /// Something could not be recorded.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A file could not be read or written.
+    #[error("could not {doing}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A workspace that is open.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    pub(crate) shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: PathBuf,
+    pub(crate) store: FileStore,
+    pub(crate) environment: Environment,
+    pub(crate) signers: Arc<Signers>,
+    pub(crate) log: Arc<LogWriter>,
+}
+
+impl Workspace {
+    /// Makes a workspace at `home`, with new keys below `config`. One whose making was interrupted
+    /// is completed.
+    ///
+    /// # Errors
+    /// There is a complete workspace already, or something could not be written.
+    pub fn init(
+        config: &Path,
+        home: &Path,
+        environment: Environment,
+    ) -> Result<Self, WorkspaceError> {
+        let store = FileStore::new(Arc::clone(&environment.disk), home);
+        let workspace = match first_line(&store)? {
+            Some(line) => {
+                let workspace = Self::with_first_line(config, store, environment, &line)?;
+                let complete = workspace.log_state(|log| {
+                    AGENTS.iter().all(|agent| log.active_key(agent.role).is_some())
+                })?;
+                if complete {
+                    return Err(WorkspaceError::Exists { home: home.to_owned() });
+                }
+                workspace
+            }
+            None => Self::begin(config, store, environment)?,
+        };
+        for agent in AGENTS {
+            if workspace.log_state(|log| log.active_key(agent.role).is_none())? {
+                let identity = workspace.new_key(&agent)?;
+                workspace.log(LogCommand::AddKey(Box::new(identity)))?;
+            }
+        }
+        Ok(workspace)
+    }
+
+    fn begin(
+        config: &Path,
+        store: FileStore,
+        environment: Environment,
+    ) -> Result<Self, WorkspaceError> {
+        store.ensure_dir(store.home())?;
+        replace_file(
+            &*environment.disk,
+            &store.home().join(".gitignore"),
+            b"*\n",
+            Durability::Synced,
+        )
+        .map_err(StoreError::from)?;
+        let entropy = Arc::clone(&environment.entropy);
+        let (keyring, secret) =
+            Keyring::create_root(config, ROOT_AGENT, &mut |bytes| entropy.fill(bytes))?;
+        let root = identity(
+            ROOT_AGENT,
+            "Root",
+            &[Role::Recorder],
+            secret.public_key(),
+            environment.clock.now(),
+        );
+        let origin = origin(keyring.root());
+        let workspace = Self::assemble(config, store, environment, keyring);
+        workspace.log(LogCommand::Open {
+            origin,
+            root: Box::new(root),
+            software: concat!("countersign ", env!("CARGO_PKG_VERSION")).to_owned(),
+        })?;
+        Ok(workspace)
+    }
+
+    /// Opens the workspace at `home`.
+    ///
+    /// # Errors
+    /// There is none, or its log does not begin as a log must.
+    pub fn open(
+        config: &Path,
+        home: &Path,
+        environment: Environment,
+    ) -> Result<Self, WorkspaceError> {
+        let store = FileStore::new(Arc::clone(&environment.disk), home);
+        match first_line(&store)? {
+            Some(line) => Self::with_first_line(config, store, environment, &line),
+            None => Err(WorkspaceError::Missing { home: home.to_owned() }),
+        }
+    }
+
+    fn with_first_line(
+        config: &Path,
+        store: FileStore,
+        environment: Environment,
+        line: &[u8],
+    ) -> Result<Self, WorkspaceError> {
+        let bad = |what: String| WorkspaceError::BadLog { home: store.home().to_owned(), what };
+        let first = replica::read(line).map_err(&bad)?;
+        let root = first.payload.pointer("/identity/public_key").and_then(Value::as_str);
+        let root = root.and_then(|key| key.parse::<PublicKey>().ok());
+        let Some(root) = root else {
+            return Err(bad("its first event names no root key".to_owned()));
+        };
+        let keyring = Keyring::new(config, root.fingerprint());
+        Ok(Self::assemble(config, store, environment, keyring))
+    }
+
+    fn assemble(
+        config: &Path,
+        store: FileStore,
+        environment: Environment,
+        keyring: Keyring,
+    ) -> Self {
+        let signers = Arc::new(Signers::new(keyring));
+        let host = Arc::new(LogHost {
+            signers: Arc::clone(&signers),
+            store: store.clone(),
+            snapshot_at: AtomicU64::new(0),
+        });
+        let log = Arc::new(LogWriter::new(
+            LedgerId::Log,
+            store.clone(),
+            Arc::clone(&environment.clock),
+            Arc::clone(&environment.entropy),
+            host,
+        ));
+        let config = config.to_owned();
+        Self { shared: Arc::new(Shared { config, store, environment, signers, log }) }
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        self.shared.store.home()
+    }
+
+    /// Where settings and keys lie.
+    #[must_use]
+    pub fn config(&self) -> &Path {
+        &self.shared.config
+    }
+
+    /// Its ledgers and artifacts.
+    #[must_use]
+    pub fn store(&self) -> &FileStore {
+        &self.shared.store
+    }
+
+    /// Its private keys.
+    #[must_use]
+    pub fn keyring(&self) -> &Keyring {
+        self.shared.signers.keyring()
+    }
+
+    /// The fingerprint of its root key.
+    #[must_use]
+    pub fn root(&self) -> Hash {
+        *self.keyring().root()
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.shared.environment.clock.now()
+    }
+
+    /// A new id.
+    ///
+    /// # Errors
+    /// The system gave no random bytes.
+    pub fn new_id(&self) -> Result<Ulid, WorkspaceError> {
+        let mut random = [0; 16];
+        self.shared
+            .environment
+            .entropy
+            .fill(random.get_mut(..10).unwrap_or_default())
+            .map_err(|source| WorkspaceError::Io { doing: "draw an id", source })?;
+        Ok(Ulid::from_parts(self.now(), u128::from_le_bytes(random)))
+    }
+
+    /// What the log comes to now.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn log_state<T>(&self, look: impl FnOnce(&LogState) -> T) -> Result<T, WorkspaceError> {
+        Ok(self.shared.log.look(|replica| look(&replica.state))?)
+    }
+
+    /// Records something in the log.
+    pub(crate) fn log(&self, command: LogCommand) -> Result<Recorded, WriteError> {
+        self.shared.log.submit(command)
+    }
+
+    /// Makes a key for `agent` and its record.
+    pub(crate) fn new_key(&self, agent: &Agent) -> Result<AgentIdentity, WorkspaceError> {
+        let roles = [agent.role];
+        let new = NewKey { agent_id: agent.agent_id, purpose: agent.purpose, roles: &roles };
+        let entropy = &self.shared.environment.entropy;
+        let secret = self.keyring().create(new, &mut |bytes| entropy.fill(bytes))?;
+        let name = agent.display_name;
+        Ok(identity(agent.agent_id, name, &roles, secret.public_key(), self.now()))
+    }
+}
+
+fn identity(
+    agent_id: &str,
+    display_name: &str,
+    roles: &[Role],
+    public_key: PublicKey,
+    now: Timestamp,
+) -> AgentIdentity {
+    AgentIdentity {
+        schema_version: SCHEMA_VERSION.to_owned(),
+        agent_id: agent_id.to_owned(),
+        display_name: display_name.to_owned(),
+        role_capabilities: roles.to_vec(),
+        key_id: public_key.key_id().to_string(),
+        public_key,
+        key_algorithm: KEY_ALGORITHM.to_owned(),
+        status: KeyStatus::Active,
+        created_at: now,
+        updated_at: now,
+        revoked_at: None,
+        rotated_at: None,
+        revoked_reason: None,
+        unknown: Map::new(),
+    }
+}
+
+/// The first line of the log, without its line break.
+fn first_line(store: &FileStore) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut lines = store.read(LedgerId::Log, Head::EMPTY, 1)?;
+    match lines.iter().position(|&byte| byte == b'\n') {
+        Some(end) => {
+            lines.truncate(end);
+            Ok(Some(lines))
+        }
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,472 @@
+//! Writing to one ledger: many callers, one sync.
+//!
+//! Callers queue; one of them leads. The leader takes the ledger's lock, takes in what others
+//! appended, decides and signs for everybody in the queue, appends and syncs once, and tells each
+//! caller what became of its command. Nobody is told anything before the sync.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use countersign_format::event::{Actor, Event, SealError, Sealer};
+use countersign_format::id::Ulid;
+use countersign_format::key::SecretKey;
+use countersign_format::time::Timestamp;
+use countersign_format::trace_session::TraceStatus;
+use countersign_protocol::chain::Chain;
+use countersign_protocol::{Act, By, Context, Refusal, State, TornTail};
+
+use crate::clock::{Clock, Entropy};
+use crate::keyring::KeyringError;
+use crate::replica::{Damage, Replica};
+use crate::store::{BATCH_BYTES_MAX, Batch, FileStore, LedgerId, Ledgers as _, StoreError};
+
+/// Lines are appended once they have this many bytes; what still waits comes with the next batch.
+/// One command may add several lines of a mebibyte on top without passing [`BATCH_BYTES_MAX`].
+const BATCH_BYTES: usize = BATCH_BYTES_MAX / 4;
+/// How much is read at a time when catching up.
+const READ_BYTES: usize = 1 << 20;
+
+/// Why a command was not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The rules do not allow it.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The store failed. Nothing was acknowledged.
+    #[error("could not append to {ledger}")]
+    Store {
+        /// Which ledger.
+        ledger: LedgerId,
+        /// Why; shared by everybody whose command was in the batch.
+        #[source]
+        source: Arc<StoreError>,
+    },
+    /// What is in the ledger is not what a recorder writes.
+    #[error("nothing can be appended to a damaged ledger")]
+    Damaged(#[source] Arc<Damage>),
+    /// A key is missing or cannot be used.
+    #[error("could not sign for `{who}`")]
+    Key {
+        /// Whose key.
+        who: String,
+        /// Why.
+        #[source]
+        source: Arc<KeyringError>,
+    },
+    /// No key of this role is active.
+    #[error("the workspace has no active key for `{who}`")]
+    NoKey {
+        /// Whose key.
+        who: String,
+    },
+    /// The event cannot be written.
+    #[error("could not record the event")]
+    Unwritable(#[from] SealError),
+    /// The system gave no random bytes.
+    #[error("could not draw an id")]
+    Entropy(#[source] Arc<std::io::Error>),
+    /// Another caller's batch failed in a way that concerns this one as well.
+    #[error("the batch was given up: {reason}")]
+    GivenUp {
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// Who signs, and with what.
+#[derive(Debug)]
+pub(crate) struct Party {
+    pub(crate) actor: Actor,
+    pub(crate) secret: SecretKey,
+}
+
+/// What a ledger's writer needs from its workspace.
+pub(crate) trait Host<S: State>: Send + Sync + fmt::Debug {
+    /// Called once a batch, under the ledger's lock: keys that were revoked meanwhile must not sign.
+    fn refresh(&self, state: &S) -> Result<(), WriteError>;
+
+    /// Who signs for `by`.
+    fn party(&self, by: By, state: &S) -> Result<Arc<Party>, WriteError>;
+
+    /// What is known of the ledger without reading all of it: a snapshot, or nothing.
+    fn fresh(&self) -> Replica<S>;
+
+    /// Called after a batch is durable and its lock is free.
+    fn committed(&self, commit: &Commit<'_, S>) -> Result<(), WriteError>;
+}
+
+/// What a batch changed.
+#[derive(Debug)]
+pub(crate) struct Commit<'a, S> {
+    pub(crate) before: u64,
+    pub(crate) ended_before: Option<TraceStatus>,
+    pub(crate) replica: &'a Replica<S>,
+}
+
+/// What was recorded for one command.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The events, durable.
+    pub events: Vec<Event>,
+    /// Set where the workspace log could not be told of it; the next writer tells it.
+    pub log_lag: Option<WriteError>,
+}
+
+/// A writer of one ledger, to be shared by threads.
+#[derive(Debug)]
+pub(crate) struct Writer<S: State> {
+    ledger: LedgerId,
+    store: FileStore,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    host: Arc<dyn Host<S>>,
+    core: Mutex<Option<Replica<S>>>,
+    queue: Mutex<Queue<S>>,
+}
+
+struct Queue<S: State> {
+    waiting: Vec<Job<S>>,
+    led: bool,
+}
+
+impl<S: State> fmt::Debug for Queue<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queue({} waiting)", self.waiting.len())
+    }
+}
+
+struct Job<S: State> {
+    command: S::Command,
+    seat: Arc<Seat>,
+}
+
+/// Where a caller waits.
+#[derive(Debug, Default)]
+struct Seat {
+    news: Mutex<News>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+enum News {
+    #[default]
+    None,
+    /// It is this caller's turn to lead.
+    Lead,
+    Answer(Result<Recorded, WriteError>),
+}
+
+impl Seat {
+    fn tell(&self, news: News) {
+        *lock(&self.news) = news;
+        self.arrived.notify_one();
+    }
+
+    fn wait(&self) -> News {
+        let mut news = lock(&self.news);
+        loop {
+            match std::mem::take(&mut *news) {
+                News::None => {
+                    news = self.arrived.wait(news).unwrap_or_else(PoisonError::into_inner);
+                }
+                arrived => return arrived,
+            }
+        }
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S: State> Writer<S> {
+    pub(crate) fn new(
+        ledger: LedgerId,
+        store: FileStore,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        host: Arc<dyn Host<S>>,
+    ) -> Self {
+        let queue = Mutex::new(Queue { waiting: Vec::new(), led: false });
+        Self { ledger, store, clock, entropy, host, core: Mutex::new(None), queue }
+    }
+
+    /// Records what `command` brings. When it returns, the events survive power loss.
+    pub(crate) fn submit(&self, command: S::Command) -> Result<Recorded, WriteError> {
+        let seat = Arc::new(Seat::default());
+        {
+            let mut queue = lock(&self.queue);
+            queue.waiting.push(Job { command, seat: Arc::clone(&seat) });
+            if !queue.led {
+                queue.led = true;
+                seat.tell(News::Lead);
+            }
+        }
+        loop {
+            match seat.wait() {
+                News::Answer(answer) => return answer,
+                News::Lead => self.lead(),
+                News::None => {}
+            }
+        }
+    }
+
+    /// Works off what waits now, then hands the lead to somebody who came meanwhile.
+    fn lead(&self) {
+        let jobs = std::mem::take(&mut lock(&self.queue).waiting);
+        let left = self.batch(jobs);
+        let mut queue = lock(&self.queue);
+        queue.waiting.splice(0..0, left);
+        match queue.waiting.first() {
+            Some(next) => next.seat.tell(News::Lead),
+            None => queue.led = false,
+        }
+    }
+
+    /// Runs one batch and answers its callers; gives back the jobs that did not fit into it.
+    fn batch(&self, jobs: Vec<Job<S>>) -> Vec<Job<S>> {
+        let mut core = lock(&self.core);
+        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
+        let mut jobs = jobs.into_iter();
+        let mut answers: Vec<(Arc<Seat>, Result<Vec<Event>, WriteError>)> = Vec::new();
+        let outcome = self.append(&mut replica, &mut jobs, &mut answers);
+        let left: Vec<Job<S>> = jobs.collect();
+        let log_lag = match outcome {
+            Ok(grown) => {
+                let told = match grown {
+                    Some((before, ended_before)) => {
+                        self.host.committed(&Commit { before, ended_before, replica: &replica })
+                    }
+                    None => Ok(()),
+                };
+                *core = Some(replica);
+                told.err()
+            }
+            Err(error) => {
+                // The pending state is void: nobody knows what is on disk until it is read again.
+                drop(core);
+                for (seat, answer) in answers {
+                    let answer = answer.and_then(|_| Err(share(&error)));
+                    seat.tell(News::Answer(answer));
+                }
+                for job in left {
+                    job.seat.tell(News::Answer(Err(share(&error))));
+                }
+                return Vec::new();
+            }
+        };
+        drop(core);
+        let mut log_lag = log_lag;
+        for (seat, answer) in answers {
+            let answer = answer.map(|events| Recorded { events, log_lag: log_lag.take() });
+            seat.tell(News::Answer(answer));
+        }
+        left
+    }
+
+    /// Appends what the jobs bring. Says how long the ledger was before, and whether it had ended;
+    /// nothing if it did not grow.
+    fn append(
+        &self,
+        replica: &mut Replica<S>,
+        jobs: &mut std::vec::IntoIter<Job<S>>,
+        answers: &mut Vec<(Arc<Seat>, Result<Vec<Event>, WriteError>)>,
+    ) -> Result<Option<(u64, Option<TraceStatus>)>, WriteError> {
+        let mut batch =
+            self.store.begin_from(self.ledger, replica.head).map_err(|e| self.failed(e))?;
+        self.catch_up(replica, &*batch)?;
+        let before = (replica.chain.events, replica.state.ended());
+        self.host.refresh(&replica.state)?;
+        let mut lines = Vec::new();
+        if let Some(torn) = self.set_torn_tail_aside(replica, &mut *batch)? {
+            let context = self.context(replica)?;
+            self.record(replica, vec![S::recovered(&torn)], &context, &mut lines)?;
+        }
+        while lines.len() < BATCH_BYTES {
+            let Some(job) = jobs.next() else { break };
+            let answer = self.perform(replica, job.command, &mut lines);
+            answers.push((job.seat, answer));
+        }
+        if lines.is_empty() {
+            return Ok(None);
+        }
+        // If we die before the sync, the lines are there or not; nobody was told of them.
+        replica.head = batch.append(&lines).map_err(|error| self.failed(error))?;
+        Ok(Some(before))
+    }
+
+    fn failed(&self, error: StoreError) -> WriteError {
+        WriteError::Store { ledger: self.ledger, source: Arc::new(error) }
+    }
+
+    fn catch_up(&self, replica: &mut Replica<S>, batch: &dyn Batch) -> Result<(), WriteError> {
+        if batch.head() < replica.head {
+            // Lines that were never acknowledged were taken back; what we knew is void.
+            *replica = Replica::default();
+        }
+        while replica.head < batch.head() {
+            let lines = batch.read(replica.head, READ_BYTES).map_err(|error| self.failed(error))?;
+            if let Err(damage) = replica.take_lines(self.ledger, &lines) {
+                return Err(WriteError::Damaged(Arc::new(damage)));
+            }
+        }
+        Ok(())
+    }
+
+    fn set_torn_tail_aside(
+        &self,
+        replica: &Replica<S>,
+        batch: &mut dyn Batch,
+    ) -> Result<Option<TornTail>, WriteError> {
+        if batch.torn_tail().is_none() {
+            return Ok(None);
+        }
+        let keep = replica.head;
+        let repaired = batch.repair_tail(keep).map_err(|error| self.failed(error))?;
+        // If we die here, the torn bytes are set aside and the event that says so is missing; the
+        // copy beside the ledger still tells.
+        Ok(repaired.filter(|_| replica.chain.events > 0).map(|repaired| TornTail {
+            bytes: repaired.tail.bytes,
+            hash: repaired.hash,
+            file: format!("torn/{}-0", keep.bytes),
+        }))
+    }
+
+    /// Decides one command and adds its lines; on refusal nothing has changed.
+    fn perform(
+        &self,
+        replica: &mut Replica<S>,
+        command: S::Command,
+        lines: &mut Vec<u8>,
+    ) -> Result<Vec<Event>, WriteError> {
+        let context = self.context(replica)?;
+        let acts = replica.state.decide(command, &context)?;
+        let single = acts.len() == 1;
+        let before = if single { None } else { Some(replica.clone()) };
+        let length = lines.len();
+        let outcome = self.record(replica, acts, &context, lines);
+        if let (Err(_), Some(before)) = (&outcome, before) {
+            *replica = before;
+            lines.truncate(length);
+        }
+        outcome
+    }
+
+    fn context(&self, replica: &Replica<S>) -> Result<Context, WriteError> {
+        let now = self.clock.now().max(replica.chain.last_at);
+        let mut random = [0; 16];
+        self.entropy
+            .fill(random.get_mut(..10).unwrap_or_default())
+            .map_err(|error| WriteError::Entropy(Arc::new(error)))?;
+        let drawn = Ulid::from_parts(now, u128::from_le_bytes(random));
+        let next_id = replica.chain.last_id.map_or(drawn, |last| drawn.max(last.next()));
+        Ok(Context { now, next_id, next_seq: replica.chain.events })
+    }
+
+    fn record(
+        &self,
+        replica: &mut Replica<S>,
+        acts: Vec<Act>,
+        context: &Context,
+        lines: &mut Vec<u8>,
+    ) -> Result<Vec<Event>, WriteError> {
+        let raw = self.clock.now();
+        let raw_clock = (raw < context.now).then_some(raw);
+        let mut events = Vec::with_capacity(acts.len());
+        let mut event_id = context.next_id;
+        for act in acts {
+            let party = self.host.party(act.by, &replica.state)?;
+            let sealer = self.sealer(&replica.chain, event_id, context.now, raw_clock, &party);
+            let sealed = sealer.seal(act.draft, |bytes| *party.secret.sign(bytes).as_bytes())?;
+            replica.state.admit(&sealed.event)?;
+            replica.push(&sealed.event);
+            lines.extend_from_slice(&sealed.line);
+            events.push(sealed.event);
+            event_id = event_id.next();
+        }
+        Ok(events)
+    }
+
+    fn sealer<'p>(
+        &self,
+        chain: &Chain,
+        event_id: Ulid,
+        created_at: Timestamp,
+        raw_clock: Option<Timestamp>,
+        party: &'p Party,
+    ) -> Sealer<'p> {
+        let trace_id = match self.ledger {
+            LedgerId::Trace(id) => id,
+            // The log is named by the id of its first event.
+            LedgerId::Log => chain.first_id.unwrap_or(event_id),
+        };
+        Sealer {
+            trace_id,
+            event_id,
+            seq: chain.events,
+            prev: chain.head,
+            created_at,
+            raw_clock,
+            actor: &party.actor,
+        }
+    }
+
+    /// Brings the replica up to what is in the ledger now, without writing, and looks at it.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&Replica<S>) -> T) -> Result<T, WriteError> {
+        let mut core = lock(&self.core);
+        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
+        let outcome = self.read_on(&mut replica);
+        let seen = outcome.map(|()| at(&replica));
+        if seen.is_ok() {
+            *core = Some(replica);
+        }
+        seen
+    }
+
+    fn read_on(&self, replica: &mut Replica<S>) -> Result<(), WriteError> {
+        let mut tries = 0;
+        while self.store.moved(self.ledger, replica.head).map_err(|e| self.failed(e))? {
+            let lines = match self.store.read(self.ledger, replica.head, READ_BYTES) {
+                Ok(lines) => lines,
+                Err(StoreError::CutBack { .. } | StoreError::NotALineStart { .. })
+                    if tries == 0 =>
+                {
+                    tries += 1;
+                    *replica = Replica::default();
+                    continue;
+                }
+                Err(error) => return Err(self.failed(error)),
+            };
+            if lines.is_empty() {
+                // Only a torn tail follows.
+                return Ok(());
+            }
+            match replica.take_lines(self.ledger, &lines) {
+                Ok(()) => {}
+                // Lines that we had read were taken back and others written in their place.
+                Err(_) if tries == 0 => {
+                    tries += 1;
+                    *replica = Replica::default();
+                }
+                Err(damage) => return Err(WriteError::Damaged(Arc::new(damage))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The same failure, for another caller of the batch.
+fn share(error: &WriteError) -> WriteError {
+    match error {
+        WriteError::Store { ledger, source } => {
+            WriteError::Store { ledger: *ledger, source: Arc::clone(source) }
+        }
+        WriteError::Damaged(damage) => WriteError::Damaged(Arc::clone(damage)),
+        WriteError::Key { who, source } => {
+            WriteError::Key { who: who.clone(), source: Arc::clone(source) }
+        }
+        WriteError::NoKey { who } => WriteError::NoKey { who: who.clone() },
+        WriteError::Entropy(source) => WriteError::Entropy(Arc::clone(source)),
+        other => WriteError::GivenUp { reason: other.to_string() },
+    }
+}

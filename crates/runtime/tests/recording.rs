@@ -1,0 +1,250 @@
+//! Recordings, from the command to the disk and back through the verifier.
+#![cfg(test)]
+
+use countersign_format::event::{EventRef, EventType};
+use countersign_format::hash::Hash;
+use countersign_format::report::{Closed, FailureCode, Signer, VerificationStatus};
+use countersign_protocol::Refusal;
+use countersign_protocol::recording::{RecordingCommand, ReviewDecision};
+use countersign_runtime::WriteError;
+use countersign_testkit::{TestHome, note};
+use countersign_verify::{OpenTraces, Profile, exit_status};
+
+fn last(events: &[countersign_format::event::Event]) -> EventRef {
+    let event = events.last().unwrap();
+    EventRef { event_id: event.event_id.clone(), seq: event.seq.unwrap() }
+}
+
+fn intend() -> RecordingCommand {
+    RecordingCommand::Intend {
+        tool_name: "exec".into(),
+        input_hash: Hash::of(b"ls"),
+        safety_classification: "low".into(),
+        justification: "to see what is there".into(),
+        artifacts: vec![],
+    }
+}
+
+#[test]
+fn a_recording_goes_from_its_first_event_to_its_close() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let intent = last(&recording.submit(intend()).unwrap().events);
+    let approve = RecordingCommand::Review {
+        intent: intent.clone(),
+        decision: ReviewDecision::Approved,
+        reasons: vec!["read only".into()],
+    };
+    recording.submit(approve).unwrap();
+    let start = last(&recording.submit(RecordingCommand::Start { intent }).unwrap().events);
+    let output = recording.put_artifact(b"Cargo.toml\n", "text/plain").unwrap();
+    recording
+        .submit(RecordingCommand::Complete {
+            execution: start,
+            exit_status: 0,
+            artifacts: vec![output.clone()],
+        })
+        .unwrap();
+    let report = recording.conclude("done").unwrap();
+    assert_eq!(report.verification_status, VerificationStatus::Pass, "{report:#?}");
+
+    let report = home.check(recording.id(), 8);
+    assert_eq!(report.closed, Closed::Yes);
+    assert_eq!(exit_status(&report, OpenTraces::Incomplete), 0);
+    let text = std::fs::read_to_string(home.workspace.trace_file(recording.id())).unwrap();
+    assert!(text.contains(&output.artifact_hash.to_hex()));
+}
+
+#[test]
+fn an_open_recording_is_intact_but_not_closed() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    recording.submit(note("one")).unwrap();
+    let report = home.check(recording.id(), 2);
+    assert_eq!(report.closed, Closed::No);
+    assert_eq!(exit_status(&report, OpenTraces::Incomplete), 4);
+    assert_eq!(exit_status(&report, OpenTraces::Accepted), 0);
+}
+
+#[test]
+fn a_blocked_intent_cannot_start_and_its_refusal_changes_nothing() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let intent = last(&recording.submit(intend()).unwrap().events);
+    let block = RecordingCommand::Review {
+        intent: intent.clone(),
+        decision: ReviewDecision::Blocked,
+        reasons: vec![],
+    };
+    recording.submit(block).unwrap();
+    let refused = recording.submit(RecordingCommand::Start { intent }).unwrap_err();
+    assert!(matches!(refused, WriteError::Refused(Refusal::NoSuchReference { .. })), "{refused}");
+    recording.submit(note("goes on")).unwrap();
+    home.check(recording.id(), 4);
+}
+
+#[test]
+fn nothing_but_redactions_and_audits_follows_the_end() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    recording.conclude("done").unwrap();
+    let refused = recording.submit(note("late")).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            WriteError::Refused(Refusal::Ended { found: EventType::ArtifactRecorded })
+        ),
+        "{refused}"
+    );
+    let redact = RecordingCommand::Redact { artifact_hash: Hash::of(b"x"), reason: "test".into() };
+    recording.submit(redact).unwrap();
+    let report = home.check(recording.id(), 5);
+    assert_eq!(report.closed, Closed::Yes);
+}
+
+#[test]
+fn a_conclusion_is_refused_whole_while_a_tool_is_running() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let intent = last(&recording.submit(intend()).unwrap().events);
+    recording.submit(RecordingCommand::Start { intent }).unwrap();
+    let refused = recording.conclude("done").unwrap_err();
+    assert!(refused.to_string().contains("still under way"), "{refused}");
+    recording.submit(note("still open")).unwrap();
+    home.check(recording.id(), 4);
+}
+
+#[test]
+fn two_writers_of_one_recording_build_one_chain() {
+    let home = TestHome::new();
+    let first = home.recording();
+    let second = home.reopen();
+    let second = second.recording(first.id()).unwrap();
+    for round in 0..20 {
+        first.submit(note(&format!("first {round}"))).unwrap();
+        second.submit(note(&format!("second {round}"))).unwrap();
+    }
+    home.check(first.id(), 41);
+}
+
+#[test]
+fn sixty_four_callers_share_syncs_and_none_is_lost() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    std::thread::scope(|scope| {
+        for caller in 0..64 {
+            let recording = &recording;
+            scope.spawn(move || {
+                for round in 0..20 {
+                    recording.submit(note(&format!("{caller} {round}"))).unwrap();
+                }
+            });
+        }
+    });
+    home.check(recording.id(), 64 * 20 + 1);
+}
+
+#[test]
+fn the_log_is_told_of_every_thousand_and_twenty_fourth_event() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    for round in 0..1100 {
+        recording.submit(note(&round.to_string())).unwrap();
+    }
+    home.check(recording.id(), 1101);
+    let log = std::fs::read_to_string(home.path().join("log/events.jsonl")).unwrap();
+    assert_eq!(log.matches("\"trace_checkpointed\"").count(), 2, "once as type, once as payload");
+    assert!(log.contains("\"size\":1024"));
+}
+
+#[test]
+fn time_that_runs_backwards_is_clamped_and_the_clock_kept_beside_it() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    home.clock.advance(-5_000);
+    let recorded = recording.submit(note("earlier")).unwrap();
+    let event = &recorded.events[0];
+    assert_eq!(event.created_at.to_string(), "2026-02-03T04:05:06.000Z");
+    assert_eq!(event.raw_clock.unwrap().to_string(), "2026-02-03T04:05:01.000Z");
+    home.check(recording.id(), 2);
+}
+
+#[test]
+fn a_torn_tail_is_set_aside_and_the_next_writer_says_so() {
+    let home = TestHome::new();
+    let id = home.recording().id();
+    let path = home.workspace.trace_file(id);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend_from_slice(b"{\"actor\":{\"agent_id\":\"rec");
+    std::fs::write(&path, &bytes).unwrap();
+    let report = home.verify(id);
+    assert_eq!(report.failures, []);
+    assert_eq!(report.warnings[0].warning_code, "TORN_TAIL");
+
+    let workspace = home.reopen();
+    let recording = workspace.recording(id).unwrap();
+    recording.submit(note("after")).unwrap();
+    home.check(id, 3);
+    let torn = path.parent().unwrap().join("torn");
+    let kept = std::fs::read_dir(torn).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(std::fs::read(kept).unwrap(), b"{\"actor\":{\"agent_id\":\"rec");
+}
+
+#[test]
+fn a_damaged_ledger_is_left_alone() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    recording.submit(note("to be edited")).unwrap();
+    let path = home.workspace.trace_file(recording.id());
+    let text = std::fs::read_to_string(&path).unwrap().replace("to be edited", "was edited!!");
+    std::fs::write(&path, &text).unwrap();
+    let workspace = home.reopen();
+    let error = workspace.recording(recording.id()).unwrap_err();
+    assert!(error.to_string().contains("damaged ledger"), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    let report = home.verify(recording.id());
+    let codes: Vec<_> = report.failures.iter().map(|failure| failure.failure_code).collect();
+    assert_eq!(codes, [FailureCode::HashMismatch, FailureCode::SigInvalid]);
+    assert_eq!(report.failures[0].index, Some(1));
+}
+
+#[test]
+fn a_trace_cut_at_any_event_is_never_accepted() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    for round in 0..4 {
+        recording.submit(note(&round.to_string())).unwrap();
+    }
+    recording.conclude("done").unwrap();
+    home.check(recording.id(), 8);
+    let path = home.workspace.trace_file(recording.id());
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    for keep in 0..lines.len() {
+        std::fs::write(&path, lines[..keep].concat()).unwrap();
+        let report = home.verify(recording.id());
+        assert_eq!(exit_status(&report, OpenTraces::Accepted), 3, "{keep} events: {report:#?}");
+    }
+}
+
+#[test]
+fn a_reader_who_trusts_another_root_sees_an_unpinned_signer() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    recording.conclude("done").unwrap();
+    let report = home.verify_with(recording.id(), [Hash::of(b"somebody else")], Profile::DEFAULT);
+    assert_eq!(report.failures, []);
+    assert_eq!(report.signer, Signer::Unpinned);
+    assert_eq!(exit_status(&report, OpenTraces::Incomplete), 4);
+}
+
+#[test]
+fn equal_findings_have_equal_digests() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let first = home.verify(recording.id());
+    let second = home.verify(recording.id());
+    assert_eq!(first.report_digest, second.report_digest);
+    recording.submit(note("more")).unwrap();
+    assert_ne!(home.verify(recording.id()).report_digest, first.report_digest);
+}

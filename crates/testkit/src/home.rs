@@ -1,0 +1,134 @@
+//! A workspace to write traces in, which ends in the verifier.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::report::{Signer, VerificationReport, VerificationStatus};
+use countersign_protocol::recording::RecordingCommand;
+use countersign_runtime::disk::OsDisk;
+use countersign_runtime::{Environment, Recording, Workspace};
+use countersign_verify::{FileSource, Options, Profile, verify, verify_log};
+
+use crate::clock::{FakeClock, SeededEntropy};
+
+/// A workspace in a directory of its own, with a clock that stands still.
+#[derive(Debug)]
+pub struct TestHome {
+    dir: tempfile::TempDir,
+    /// Its clock.
+    pub clock: Arc<FakeClock>,
+    /// The workspace.
+    pub workspace: Workspace,
+}
+
+impl TestHome {
+    /// A new workspace.
+    #[must_use]
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(FakeClock::new());
+        let environment = Environment {
+            disk: Arc::new(OsDisk),
+            clock: Arc::clone(&clock) as Arc<_>,
+            entropy: Arc::new(SeededEntropy::new(7)),
+        };
+        let config = dir.path().join("config");
+        let home = dir.path().join("home");
+        let workspace = Workspace::init(&config, &home, environment).unwrap();
+        Self { dir, clock, workspace }
+    }
+
+    /// Where private keys lie.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.dir.path().join("config")
+    }
+
+    /// Where the workspace lies.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// The workspace as another process would open it: nothing is shared but the files. Its ids
+    /// come from the system, since two processes never draw the same ones.
+    #[must_use]
+    pub fn reopen(&self) -> Workspace {
+        let environment =
+            Environment { clock: Arc::clone(&self.clock) as Arc<_>, ..Environment::system() };
+        Workspace::open(&self.config(), &self.path(), environment).unwrap()
+    }
+
+    /// A new recording.
+    #[must_use]
+    pub fn recording(&self) -> Recording {
+        self.workspace.begin_recording(Some("test-agent"), None).unwrap()
+    }
+
+    /// What the verifier says of a trace.
+    #[must_use]
+    pub fn verify(&self, id: Ulid) -> VerificationReport {
+        self.verify_with(id, [self.workspace.root()], Profile::STRICT)
+    }
+
+    /// What the verifier says of a trace to somebody who trusts these roots.
+    #[must_use]
+    pub fn verify_with<const N: usize>(
+        &self,
+        id: Ulid,
+        roots: [Hash; N],
+        profile: Profile,
+    ) -> VerificationReport {
+        let source = FileSource::in_home(&self.path(), self.workspace.trace_file(id));
+        verify(&source, &options(&roots, profile)).unwrap()
+    }
+
+    /// What the verifier says of the workspace log.
+    #[must_use]
+    pub fn verify_log(&self) -> VerificationReport {
+        let events = self.path().join("log/events.jsonl");
+        let source = FileSource::in_home(&self.path(), events);
+        verify_log(&source, &options(&[self.workspace.root()], Profile::STRICT)).unwrap()
+    }
+
+    /// Reads everything back as a stranger would: the trace has this many events, and neither it
+    /// nor the log gives rise to any finding.
+    pub fn check(&self, id: Ulid, events: u64) -> VerificationReport {
+        let log = self.verify_log();
+        assert_eq!(log.failures, [], "the log");
+        let report = self.verify(id);
+        assert_eq!(report.failures, [], "the trace");
+        assert_eq!(report.warnings, [], "the trace");
+        assert_eq!(report.metrics.events, events);
+        assert_eq!(report.metrics.signatures_verified, events);
+        assert_eq!(report.signer, Signer::Pinned);
+        assert_eq!(report.verification_status, VerificationStatus::Pass);
+        report
+    }
+}
+
+impl Default for TestHome {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn options(roots: &[Hash], profile: Profile) -> Options {
+    Options {
+        trusted_roots: roots.iter().copied().collect(),
+        keys: Vec::new(),
+        profile,
+        expect_head: None,
+        expect_count: None,
+        report_id: "01arz3ndektsv4rrffq69g5fav".to_owned(),
+        now: "2026-02-03T04:05:06.000Z".parse().unwrap(),
+    }
+}
+
+/// A command that adds one event without further conditions.
+#[must_use]
+pub fn note(purpose: &str) -> RecordingCommand {
+    RecordingCommand::RecordArtifact { purpose: purpose.to_owned(), artifacts: Vec::new() }
+}

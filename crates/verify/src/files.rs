@@ -1,0 +1,69 @@
+//! Reading a trace and its log from plain files, never for anything but reading.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::Source;
+
+/// Bytes that a checkpoint may have.
+const CHECKPOINT_BYTES_MAX: u64 = 256 << 10;
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The files of one trace.
+#[derive(Debug, Clone)]
+pub struct FileSource {
+    /// The ledger.
+    pub events: PathBuf,
+    /// The workspace log.
+    pub log: Option<PathBuf>,
+    /// The log's checkpoint.
+    pub checkpoint: Option<PathBuf>,
+}
+
+impl FileSource {
+    /// The files of a trace as a workspace keeps them. A log or checkpoint that is not there is
+    /// left out.
+    #[must_use]
+    pub fn in_home(home: &Path, events: PathBuf) -> Self {
+        let present = |path: PathBuf| path.exists().then_some(path);
+        Self {
+            events,
+            log: present(home.join("log/events.jsonl")),
+            checkpoint: present(home.join("log/checkpoint")),
+        }
+    }
+}
+
+/// Opens a regular file. Anything else could block, or never end.
+fn open(path: &Path) -> io::Result<BufReader<File>> {
+    let named = |error: io::Error| {
+        io::Error::new(error.kind(), format!("could not read `{}`: {error}", path.display()))
+    };
+    if !fs::metadata(path).map_err(named)?.is_file() {
+        return Err(named(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+    }
+    let file = File::open(path).map_err(named)?;
+    Ok(BufReader::with_capacity(BUFFER_BYTES, file))
+}
+
+impl Source for FileSource {
+    fn events(&self) -> io::Result<Box<dyn BufRead + '_>> {
+        Ok(Box::new(open(&self.events)?))
+    }
+
+    fn log(&self) -> io::Result<Option<Box<dyn BufRead + '_>>> {
+        match &self.log {
+            Some(path) => Ok(Some(Box::new(open(path)?))),
+            None => Ok(None),
+        }
+    }
+
+    fn checkpoint(&self) -> io::Result<Option<Vec<u8>>> {
+        let Some(path) = &self.checkpoint else { return Ok(None) };
+        let mut bytes = Vec::new();
+        open(path)?.take(CHECKPOINT_BYTES_MAX).read_to_end(&mut bytes)?;
+        // A checkpoint is not synced: after power loss an empty file stands for none.
+        Ok((!bytes.is_empty()).then_some(bytes))
+    }
+}
