@@ -1,11 +1,14 @@
 //! Test support: a home to write traces in, a clock to set, a disk to break.
+
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a test that cannot set up its world should stop there"
+    reason = "test support: a failure is to end the test, where it is"
 )]
 
 pub mod clock;
+pub mod conformance;
+pub mod disk;
 pub mod home;
 
 pub use clock::{FakeClock, SeededEntropy};

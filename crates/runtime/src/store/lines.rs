@@ -6,7 +6,7 @@ use super::{Head, LedgerId, StoreError, TornTail};
 use crate::disk::{DiskError, DiskFile, read_full};
 
 /// Bytes that one append may have. A writer that died can have torn no more than this.
-pub const BATCH_BYTES_MAX: usize = 4 << 20;
+pub const BATCH_BYTES_MAX: usize = 2 << 20;
 
 /// How much is read at a time when bytes are only looked at.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
@@ -21,7 +21,7 @@ pub(super) fn check_lines(ledger: LedgerId, bytes: &[u8]) -> Result<(), StoreErr
     let Some(body) = bytes.strip_suffix(b"\n") else {
         return refuse("the last line has no end");
     };
-    if body.iter().any(|&byte| !can_occur(byte)) {
+    if has_bad(body) {
         return refuse("a line has a control character");
     }
     for line in body.split(|&byte| byte == b'\n') {
@@ -37,6 +37,12 @@ pub(super) fn check_lines(ledger: LedgerId, bytes: &[u8]) -> Result<(), StoreErr
 
 const fn can_occur(byte: u8) -> bool {
     byte >= b' ' || byte == b'\n'
+}
+
+/// Whether some byte cannot occur in a line. It looks at all of them, because a loop that does not
+/// stop early is several times as fast, and almost always there is none.
+fn has_bad(bytes: &[u8]) -> bool {
+    bytes.iter().fold(false, |bad, &byte| bad | !can_occur(byte))
 }
 
 /// Whole lines of `file` from `from`, not beyond `end`: about `max` bytes, at least one line.
@@ -96,32 +102,36 @@ pub(super) fn find_tear(
 ) -> Result<Option<TornTail>, DiskError> {
     let start = sound.max(len.saturating_sub(BATCH_BYTES_MAX as u64));
     let mut line = start;
-    let mut in_line = start == sound || is_line_start(file, start)?;
     let mut at = start;
-    let mut tear = None;
-    'chunks: while at < len {
+    // The line that is under way at `start` began before it, and is as old.
+    let mut skipping = start > sound && !is_line_start(file, start)?;
+    while at < len {
         let want = usize::try_from(len - at).unwrap_or(usize::MAX).min(CHUNK_BYTES);
-        let chunk = read_range(file, at, want)?;
+        let mut chunk = read_range(file, at, want)?;
         if chunk.is_empty() {
             break;
         }
-        for (offset, &byte) in (at..).zip(&chunk) {
-            if byte == b'\n' {
-                line = offset + 1;
-                in_line = true;
-            } else if in_line && !can_occur(byte) {
-                tear = Some(line);
-                break 'chunks;
-            }
+        if skipping {
+            let old =
+                chunk.iter().position(|&byte| byte == b'\n').map_or(chunk.len(), |end| end + 1);
+            skipping = old == chunk.len() && chunk.last() != Some(&b'\n');
+            chunk.drain(..old);
+            at += old as u64;
+            line = at;
+        }
+        let bad =
+            if has_bad(&chunk) { chunk.iter().position(|&byte| !can_occur(byte)) } else { None };
+        let sound_part = chunk.get(..bad.unwrap_or(chunk.len())).unwrap_or_default();
+        if let Some(end) = sound_part.iter().rposition(|&byte| byte == b'\n') {
+            line = at + end as u64 + 1;
+        }
+        if bad.is_some() {
+            break;
         }
         at += chunk.len() as u64;
     }
-    let end = match tear {
-        Some(line) => line,
-        None if in_line => line,
-        // Not one line feed in more than a whole append: only the last line's start can tell.
-        None => whole_end(file, len)?,
-    };
+    // Not one line feed in more than a whole append: only the last line's start can tell.
+    let end = if skipping { whole_end(file, len)? } else { line };
     Ok((end < len).then(|| TornTail { at: Head::at(end), bytes: len - end }))
 }
 
