@@ -53,11 +53,11 @@ pub enum Shape {
     /// One of these strings.
     OneOf(&'static [&'static str]),
     /// `null` or the other shape.
-    Nullable(&'static Shape),
+    Nullable(&'static Self),
     /// An array of the other shape.
-    List(&'static Shape),
+    List(&'static Self),
     /// An object with any keys and values of the other shape.
-    MapOf(&'static Shape),
+    MapOf(&'static Self),
     /// An object.
     Object(&'static Fields),
 }

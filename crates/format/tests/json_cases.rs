@@ -1,5 +1,7 @@
 //! The hostile JSON cases of the layers `json`, `canon`, `ledger-line`, `render` and `schema:event`,
 //! and properties of the reader, the writer and the scanner against an independent canonicaliser.
+#![cfg(test)]
+#![expect(clippy::disallowed_methods, reason = "tests read their cases from files")]
 
 use base64::Engine as _;
 use countersign_format::event::{SignatureFaults, check_event, check_event_bytes};

@@ -10,6 +10,7 @@ use countersign_format::hash::Hash;
 use countersign_format::key::{AgentIdentity, KeyStatus};
 use countersign_format::role::Role;
 use countersign_format::shape::Dialect;
+use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ pub enum LogCommand {
         /// Its replacement.
         identity: Box<AgentIdentity>,
         /// The open traces on which nobody can write meanwhile.
-        held: BTreeSet<String>,
+        held: Held,
     },
     /// Let a key sign no longer.
     RevokeKey {
@@ -46,7 +47,7 @@ pub enum LogCommand {
         /// Why.
         reason: String,
         /// The open traces on which nobody can write meanwhile.
-        held: BTreeSet<String>,
+        held: Held,
     },
     /// A trace has a first event.
     OpenTrace {
@@ -65,6 +66,16 @@ pub enum LogCommand {
     CloseTrace(Extent, TraceStatus),
 }
 
+/// Open traces on which nobody can write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Their ids.
+    pub trace_ids: BTreeSet<String>,
+    /// A time after all of their events. The end of a key lies no earlier: an event of the same
+    /// millisecond must not lose its signature.
+    pub after: Timestamp,
+}
+
 /// How far a trace has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
@@ -76,6 +87,8 @@ pub struct Extent {
     pub head: Hash,
     /// Merkle root over their hashes.
     pub merkle_root: Hash,
+    /// Time of the last of them.
+    pub last_event_at: Timestamp,
 }
 
 /// A key as the log knows it.
@@ -109,6 +122,8 @@ pub struct LogState {
     pub keys: BTreeMap<String, KnownKey>,
     /// Traces that have not ended.
     pub open: BTreeMap<String, OpenTrace>,
+    /// The latest time that any event has, here or in a trace as far as it was checkpointed.
+    pub latest: Option<Timestamp>,
 }
 
 /// Whether `event` changes which keys may sign.
@@ -131,6 +146,14 @@ impl LogState {
         })
     }
 
+    /// The time before which nothing may be recorded: no key counts before it was made, so a clock
+    /// that was set back must not date events before the newest key.
+    #[must_use]
+    pub fn floor(&self) -> Timestamp {
+        let made = self.keys.values().map(|key| key.identity.created_at);
+        made.max().unwrap_or(Timestamp::EPOCH)
+    }
+
     fn active(&self, key_id: &str) -> Result<&AgentIdentity, Refusal> {
         self.keys
             .get(key_id)
@@ -141,11 +164,17 @@ impl LogState {
 
     /// Keys change only while nobody can write to an open trace: what a key signed before must be
     /// in the log, and nothing may be signed with it meanwhile.
-    fn all_held(&self, held: &BTreeSet<String>) -> Result<(), Refusal> {
-        match self.open.keys().find(|trace_id| !held.contains(*trace_id)) {
+    fn all_held(&self, held: &Held) -> Result<(), Refusal> {
+        match self.open.keys().find(|trace_id| !held.trace_ids.contains(*trace_id)) {
             None => Ok(()),
             Some(trace_id) => Err(Refusal::TraceNotHeld { trace_id: trace_id.clone() }),
         }
+    }
+
+    /// When a key that is retired now ends: after every event that it may have signed.
+    fn end_of_key(&self, context: &Context, held: &Held) -> Timestamp {
+        let latest = self.latest.unwrap_or(Timestamp::EPOCH).plus_millis(1);
+        context.now.max(held.after).max(latest)
     }
 
     fn keys_head(&self) -> String {
@@ -158,6 +187,7 @@ impl LogState {
             "size": extent.size,
             "head": extent.head,
             "merkle_root": extent.merkle_root,
+            "last_event_at": extent.last_event_at,
             "keys_head": self.keys_head(),
         })
     }
@@ -298,7 +328,7 @@ impl State for LogState {
                 let payload = json!({
                     "identity": identity,
                     "rotated_key_id": key_id,
-                    "rotated_at": context.now,
+                    "rotated_at": self.end_of_key(context, &held),
                     "prev_key_event": keys_head,
                 });
                 Draft::new(EventType::KeyRotated, payload)
@@ -309,7 +339,7 @@ impl State for LogState {
                 let payload = json!({
                     "key_id": key_id,
                     "reason": reason,
-                    "revoked_at": context.now,
+                    "revoked_at": self.end_of_key(context, &held),
                     "prev_key_event": keys_head,
                 });
                 Draft::new(EventType::KeyRevoked, payload)
@@ -402,6 +432,8 @@ impl State for LogState {
         if is_key_event(event.event_type) {
             self.keys_head = Some(event.event_hash);
         }
+        let told = payload("last_event_at").and_then(|text| text.parse().ok());
+        self.latest = self.latest.max(Some(event.created_at)).max(told);
     }
 
     fn ended(&self) -> Option<TraceStatus> {
@@ -418,7 +450,8 @@ impl LogState {
 
     fn retire(&mut self, key_id: Option<&str>, event: &Event, status: KeyStatus) {
         let Some(known) = key_id.and_then(|key_id| self.keys.get_mut(key_id)) else { return };
-        let at = event.created_at;
+        let time = |name: &str| event.payload.get(name).and_then(Value::as_str)?.parse().ok();
+        let at = time("revoked_at").or_else(|| time("rotated_at")).unwrap_or(event.created_at);
         known.identity.status = status;
         known.identity.updated_at = at;
         match status {

@@ -6,9 +6,12 @@
 
 pub mod clock;
 pub mod disk;
+pub mod inspect;
 pub mod keyring;
+mod keys;
 pub mod known_roots;
 mod log;
+mod repair;
 mod replica;
 mod signers;
 mod snapshot;
@@ -18,6 +21,7 @@ pub mod watch;
 mod workspace;
 mod writer;
 
+pub use repair::Reconciled;
 pub use replica::Damage;
 pub use trace::Recording;
 pub use workspace::{AGENTS, Agent, Environment, Workspace, WorkspaceError};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_format::note::Checkpoint;
+use countersign_format::time::Timestamp;
 use countersign_protocol::By;
 use countersign_protocol::log::LogState;
 
@@ -29,6 +30,10 @@ pub(crate) struct LogHost {
 impl Host<LogState> for LogHost {
     fn refresh(&self, _state: &LogState) -> Result<(), WriteError> {
         Ok(())
+    }
+
+    fn floor(&self, state: &LogState) -> Timestamp {
+        state.floor()
     }
 
     fn party(&self, by: By, state: &LogState) -> Result<Arc<Party>, WriteError> {

@@ -75,6 +75,29 @@ pub(crate) fn load<S: State>(
     ledger: LedgerId,
     recorder: impl FnOnce(&str) -> Option<PublicKey>,
 ) -> Option<Replica<S>> {
+    let body = body(store, ledger, recorder).filter(|body| body.state_version == S::VERSION)?;
+    Some(Replica {
+        chain: body.chain,
+        state: serde_json::from_value(body.state).ok()?,
+        head: Head::at(body.bytes),
+        first: body.first,
+    })
+}
+
+/// The head alone, for whoever does not care what the events come to.
+pub(crate) fn load_chain(
+    store: &FileStore,
+    ledger: LedgerId,
+    recorder: impl FnOnce(&str) -> Option<PublicKey>,
+) -> Option<(Chain, Head)> {
+    body(store, ledger, recorder).map(|body| (body.chain, Head::at(body.bytes)))
+}
+
+fn body(
+    store: &FileStore,
+    ledger: LedgerId,
+    recorder: impl FnOnce(&str) -> Option<PublicKey>,
+) -> Option<Body> {
     let path = store.ledger_dir(ledger).join("snapshot");
     let file = store.disk().open(&path, crate::disk::Access::Read).ok()?;
     let len = file.stat().ok()?.len;
@@ -89,16 +112,5 @@ pub(crate) fn load<S: State>(
     let signature: Signature = snapshot.signature.parse().ok()?;
     recorder(&snapshot.key_id)?.verify(&message(&signed), &signature).ok()?;
     let body = snapshot.body;
-    if body.state_version != S::VERSION
-        || body.ledger != ledger.to_string()
-        || body.schema_version != SCHEMA_VERSION
-    {
-        return None;
-    }
-    Some(Replica {
-        chain: body.chain,
-        state: serde_json::from_value(body.state).ok()?,
-        head: Head::at(body.bytes),
-        first: body.first,
-    })
+    (body.ledger == ledger.to_string() && body.schema_version == SCHEMA_VERSION).then_some(body)
 }

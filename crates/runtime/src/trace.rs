@@ -12,6 +12,7 @@ use countersign_format::id::Ulid;
 use countersign_format::json;
 use countersign_format::report::VerificationReport;
 use countersign_format::role::Role;
+use countersign_format::time::Timestamp;
 use countersign_protocol::chain::Chain;
 use countersign_protocol::log::{Extent, LogCommand};
 use countersign_protocol::recording::{LogPin, RecordingCommand, RecordingState};
@@ -34,6 +35,14 @@ const SNAPSHOT_BEHIND: u64 = 32;
 /// How often opening a trace is tried while keys change.
 const OPEN_TRIES: u32 = 8;
 
+/// Who signs, under which state of the keys.
+#[derive(Debug, Default)]
+struct Parties {
+    keys_head: Option<Hash>,
+    floor: Option<Timestamp>,
+    by_role: BTreeMap<Role, Arc<Party>>,
+}
+
 #[derive(Debug)]
 pub(crate) struct TraceHost {
     ledger: LedgerId,
@@ -42,8 +51,7 @@ pub(crate) struct TraceHost {
     store: FileStore,
     signers: Arc<Signers>,
     log: Arc<LogWriter>,
-    /// Who signs, under which state of the keys.
-    parties: Mutex<(Option<Hash>, BTreeMap<Role, Arc<Party>>)>,
+    parties: Mutex<Parties>,
     snapshot_at: AtomicU64,
 }
 
@@ -68,6 +76,7 @@ impl TraceHost {
             size: chain.events,
             head: chain.head,
             merkle_root: chain.tree.root(),
+            last_event_at: chain.last_at,
         }
     }
 
@@ -86,11 +95,11 @@ impl TraceHost {
         let By::Role(role) = by else {
             return Err(WriteError::NoKey { who: "root".to_owned() });
         };
-        if let Some(party) = lock(&self.parties).1.get(&role) {
+        if let Some(party) = lock(&self.parties).by_role.get(&role) {
             return Ok(Arc::clone(party));
         }
         let party = self.log.look(|log| self.signers.party(by, &log.state))??;
-        lock(&self.parties).1.insert(role, Arc::clone(&party));
+        lock(&self.parties).by_role.insert(role, Arc::clone(&party));
         Ok(party)
     }
 
@@ -105,7 +114,7 @@ impl TraceHost {
         let opening = !known && commit.ended_before.is_none();
         if opening {
             let keys_head = match commit.before {
-                0 => lock(&self.parties).0.or(keys_head),
+                0 => lock(&self.parties).keys_head.or(keys_head),
                 _ => keys_head,
             };
             self.log.submit(LogCommand::OpenTrace {
@@ -134,12 +143,20 @@ impl TraceHost {
 
 impl<S: State> Host<S> for TraceHost {
     fn refresh(&self, _state: &S) -> Result<(), WriteError> {
-        let keys_head = self.log.look(|log| log.state.keys_head)?;
-        let mut parties = lock(&self.parties);
-        if parties.0 != keys_head {
-            *parties = (keys_head, BTreeMap::new());
+        let known = lock(&self.parties).keys_head;
+        let changed = self.log.look(|log| {
+            let keys_head = log.state.keys_head;
+            (keys_head != known).then(|| (keys_head, log.state.floor()))
+        })?;
+        if let Some((keys_head, floor)) = changed {
+            let by_role = BTreeMap::new();
+            *lock(&self.parties) = Parties { keys_head, floor: Some(floor), by_role };
         }
         Ok(())
+    }
+
+    fn floor(&self, _state: &S) -> Timestamp {
+        lock(&self.parties).floor.unwrap_or(Timestamp::EPOCH)
     }
 
     fn party(&self, by: By, _state: &S) -> Result<Arc<Party>, WriteError> {
@@ -301,6 +318,7 @@ impl Recording {
             report_id: report.report_id.clone(),
             report: Box::new(artifact),
         })?;
+        self.workspace.keep_summary(self.id);
         Ok(report)
     }
 

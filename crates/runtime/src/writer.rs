@@ -21,8 +21,9 @@ use crate::replica::{Damage, Replica};
 use crate::store::{BATCH_BYTES_MAX, Batch, FileStore, LedgerId, Ledgers as _, StoreError};
 
 /// Lines are appended once they have this many bytes; what still waits comes with the next batch.
-/// One command may add several lines of a mebibyte on top without passing [`BATCH_BYTES_MAX`].
 const BATCH_BYTES: usize = BATCH_BYTES_MAX / 4;
+/// What one command may add, so that it always fits behind others: more than the longest line.
+const COMMAND_BYTES_MAX: usize = BATCH_BYTES_MAX - BATCH_BYTES;
 /// How much is read at a time when catching up.
 const READ_BYTES: usize = 1 << 20;
 
@@ -62,6 +63,12 @@ pub enum WriteError {
     /// The event cannot be written.
     #[error("could not record the event")]
     Unwritable(#[from] SealError),
+    /// The events of one command are too many bytes.
+    #[error("the events of one command have {bytes} bytes, the limit is {COMMAND_BYTES_MAX}")]
+    TooLarge {
+        /// How many.
+        bytes: usize,
+    },
     /// The system gave no random bytes.
     #[error("could not draw an id")]
     Entropy(#[source] Arc<std::io::Error>),
@@ -84,6 +91,9 @@ pub(crate) struct Party {
 pub(crate) trait Host<S: State>: Send + Sync + fmt::Debug {
     /// Called once a batch, under the ledger's lock: keys that were revoked meanwhile must not sign.
     fn refresh(&self, state: &S) -> Result<(), WriteError>;
+
+    /// The time before which nothing is dated.
+    fn floor(&self, state: &S) -> Timestamp;
 
     /// Who signs for `by`.
     fn party(&self, by: By, state: &S) -> Result<Arc<Party>, WriteError>;
@@ -111,6 +121,9 @@ pub struct Recorded {
     /// Set where the workspace log could not be told of it; the next writer tells it.
     pub log_lag: Option<WriteError>,
 }
+
+/// What became of one command, and who waits for it.
+type Answer = (Arc<Seat>, Result<Vec<Event>, WriteError>);
 
 /// A writer of one ledger, to be shared by threads.
 #[derive(Debug)]
@@ -228,7 +241,7 @@ impl<S: State> Writer<S> {
         let mut core = lock(&self.core);
         let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
         let mut jobs = jobs.into_iter();
-        let mut answers: Vec<(Arc<Seat>, Result<Vec<Event>, WriteError>)> = Vec::new();
+        let mut answers: Vec<Answer> = Vec::new();
         let outcome = self.append(&mut replica, &mut jobs, &mut answers);
         let left: Vec<Job<S>> = jobs.collect();
         let log_lag = match outcome {
@@ -270,7 +283,7 @@ impl<S: State> Writer<S> {
         &self,
         replica: &mut Replica<S>,
         jobs: &mut std::vec::IntoIter<Job<S>>,
-        answers: &mut Vec<(Arc<Seat>, Result<Vec<Event>, WriteError>)>,
+        answers: &mut Vec<Answer>,
     ) -> Result<Option<(u64, Option<TraceStatus>)>, WriteError> {
         let mut batch =
             self.store.begin_from(self.ledger, replica.head).map_err(|e| self.failed(e))?;
@@ -344,7 +357,10 @@ impl<S: State> Writer<S> {
         let single = acts.len() == 1;
         let before = if single { None } else { Some(replica.clone()) };
         let length = lines.len();
-        let outcome = self.record(replica, acts, &context, lines);
+        let outcome = self.record(replica, acts, &context, lines).and_then(|events| {
+            let bytes = lines.len() - length;
+            if bytes > COMMAND_BYTES_MAX { Err(WriteError::TooLarge { bytes }) } else { Ok(events) }
+        });
         if let (Err(_), Some(before)) = (&outcome, before) {
             *replica = before;
             lines.truncate(length);
@@ -353,7 +369,8 @@ impl<S: State> Writer<S> {
     }
 
     fn context(&self, replica: &Replica<S>) -> Result<Context, WriteError> {
-        let now = self.clock.now().max(replica.chain.last_at);
+        let floor = self.host.floor(&replica.state).max(replica.chain.last_at);
+        let now = self.clock.now().max(floor);
         let mut random = [0; 16];
         self.entropy
             .fill(random.get_mut(..10).unwrap_or_default())

@@ -65,6 +65,7 @@ pub(super) static TRACE_CHECKPOINTED: Fields = table(
         req("size", SIZE),
         req("head", Shape::Hash),
         req("merkle_root", Shape::Hash),
+        req("last_event_at", Shape::Time),
         req("keys_head", Shape::Hash),
     ],
 );
@@ -77,6 +78,7 @@ pub(super) static TRACE_CLOSED: Fields = table(
         req("size", SIZE),
         req("head", Shape::Hash),
         req("merkle_root", Shape::Hash),
+        req("last_event_at", Shape::Time),
         req("status", Shape::OneOf(&["succeeded", "failed", "aborted"])),
         req("keys_head", Shape::Hash),
     ],

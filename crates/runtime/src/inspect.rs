@@ -1,0 +1,192 @@
+//! Looking at what is stored, without writing: traces, their summaries, what the log says of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use countersign_format::event::{Event, EventType, SCHEMA_VERSION, TraceKind};
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::trace_session::{Participant, TraceSession, TraceStatus};
+use countersign_protocol::{ending, kind_of};
+use countersign_verify::{Lines, RawLine};
+use serde_json::{Map, Value, json};
+
+use crate::disk::{Durability, replace_file};
+use crate::replica;
+use crate::store::{LedgerId, Ledgers as _};
+use crate::workspace::{Workspace, WorkspaceError};
+
+/// What the log says of one trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEntry {
+    /// What it records.
+    pub kind: Option<TraceKind>,
+    /// Events that the log knows of.
+    pub size: u64,
+    /// Whether the log has it closed.
+    pub closed: bool,
+}
+
+/// A line of a ledger that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadLine {
+    /// Its place.
+    pub index: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Reads the events of a ledger one by one. Stops at a line that is none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn each_event(path: &Path, mut visit: impl FnMut(Event)) -> io::Result<Result<u64, BadLine>> {
+    let mut lines = Lines::new(BufReader::new(File::open(path)?));
+    let mut index = 0;
+    while let Some(line) = lines.next_line()? {
+        let bytes = match line {
+            RawLine::Complete(bytes) => bytes,
+            // A torn tail is no line yet.
+            RawLine::Unterminated(_) => break,
+            RawLine::TooLong => {
+                let what = "the line is longer than an event may be".to_owned();
+                return Ok(Err(BadLine { index, what }));
+            }
+        };
+        match replica::read(bytes) {
+            Ok(event) => visit(event),
+            Err(what) => return Ok(Err(BadLine { index, what })),
+        }
+        index += 1;
+    }
+    Ok(Ok(index))
+}
+
+/// The summary of the trace in `path`, from its events. `None` if it holds none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn summarise(path: &Path) -> io::Result<Option<TraceSession>> {
+    let mut summary: Option<TraceSession> = None;
+    let mut artifacts = BTreeSet::new();
+    let mut participants = BTreeSet::new();
+    let outcome = each_event(path, |event| {
+        let session = summary.get_or_insert_with(|| begin(&event));
+        session.event_count += 1;
+        session.head_event_hash = event.event_hash;
+        if let Some(status) = ending(session.kind, &event) {
+            session.status = status;
+            session.ended_at = Some(event.created_at);
+        }
+        artifacts.extend(event.artifacts.iter().map(|artifact| artifact.artifact_hash));
+        participants.insert(Participant { agent_id: event.actor.agent_id, role: event.actor.role });
+    })?;
+    if let Some(session) = &mut summary {
+        session.artifact_count = artifacts.len() as u64;
+        session.participants = participants.into_iter().collect();
+        if let Err(bad) = outcome {
+            session.unknown.insert("unreadable_at".into(), json!(bad.index));
+        }
+    }
+    Ok(summary)
+}
+
+fn begin(first: &Event) -> TraceSession {
+    TraceSession {
+        schema_version: SCHEMA_VERSION.to_owned(),
+        trace_id: first.trace_id.clone(),
+        kind: kind_of(first).unwrap_or(TraceKind::Session),
+        task_id: first.payload.get("task_id").and_then(Value::as_str).map(str::to_owned),
+        started_at: first.created_at,
+        ended_at: None,
+        status: TraceStatus::Running,
+        participants: Vec::new(),
+        head_event_hash: Hash::GENESIS,
+        event_count: 0,
+        artifact_count: 0,
+        unknown: Map::new(),
+    }
+}
+
+impl Workspace {
+    /// The ids of all traces that have events, oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn trace_ids(&self) -> Result<Vec<Ulid>, WorkspaceError> {
+        let ledgers = self.store().list()?;
+        Ok(ledgers
+            .into_iter()
+            .filter_map(|ledger| match ledger {
+                LedgerId::Trace(id) => Some(id),
+                LedgerId::Log => None,
+            })
+            .collect())
+    }
+
+    /// The summary of a trace: the cached one if the ledger has not grown since, else a new one.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn summary(&self, id: Ulid) -> Result<Option<TraceSession>, WorkspaceError> {
+        let doing = "read the trace";
+        let events = self.trace_file(id);
+        let length = std::fs::metadata(&events).map(|data| data.len());
+        let length = length.map_err(|source| WorkspaceError::Io { doing, source })?;
+        let cached = std::fs::read(events.with_file_name("trace.json")).ok();
+        let cached = cached.and_then(|bytes| serde_json::from_slice::<TraceSession>(&bytes).ok());
+        let fits = |cached: &TraceSession| {
+            cached.unknown.get("ledger_bytes").and_then(Value::as_u64) == Some(length)
+        };
+        if let Some(mut cached) = cached.filter(fits) {
+            cached.unknown.remove("ledger_bytes");
+            return Ok(Some(cached));
+        }
+        summarise(&events).map_err(|source| WorkspaceError::Io { doing, source })
+    }
+
+    /// Keeps the summary of a trace beside it. A cache: failing to is no loss.
+    pub(crate) fn keep_summary(&self, id: Ulid) {
+        let events = self.trace_file(id);
+        let length = std::fs::metadata(&events).map_or(0, |data| data.len());
+        if let Ok(Some(mut summary)) = summarise(&events) {
+            summary.unknown.insert("ledger_bytes".into(), json!(length));
+            let bytes = serde_json::to_vec(&summary).unwrap_or_default();
+            let path = events.with_file_name("trace.json");
+            let disk = self.store().disk();
+            let _ = replace_file(&**disk, &path, &bytes, Durability::Cached);
+        }
+    }
+
+    /// What the log says of every trace that it names.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn log_entries(&self) -> Result<BTreeMap<String, LogEntry>, WorkspaceError> {
+        let path = self.store().ledger_dir(LedgerId::Log).join("events.jsonl");
+        let mut entries: BTreeMap<String, LogEntry> = BTreeMap::new();
+        let outcome = each_event(&path, |event| {
+            let member = |name: &str| event.payload.get(name).and_then(Value::as_str);
+            let Some(trace_id) = member("trace_id") else { return };
+            let kind = member("kind").and_then(TraceKind::parse);
+            let entry = entries.entry(trace_id.to_owned()).or_insert(LogEntry {
+                kind,
+                size: 1,
+                closed: false,
+            });
+            let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(0);
+            entry.size = entry.size.max(size);
+            entry.closed |= event.event_type == EventType::TraceClosed;
+        });
+        let doing = "read the workspace log";
+        match outcome.map_err(|source| WorkspaceError::Io { doing, source })? {
+            Ok(_) => Ok(entries),
+            Err(bad) => Err(WorkspaceError::BadLog {
+                home: self.home().to_owned(),
+                what: format!("entry {}: {}", bad.index, bad.what),
+            }),
+        }
+    }
+}

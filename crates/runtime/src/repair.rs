@@ -1,0 +1,175 @@
+//! Making up for writers that died: what the log was not told, and what redaction left.
+
+use std::collections::BTreeMap;
+
+use countersign_format::event::EventType;
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::trace_session::TraceStatus;
+use countersign_protocol::Refusal;
+use countersign_protocol::log::{Extent, LogCommand};
+use countersign_protocol::recording::RecordingCommand;
+use serde_json::Value;
+
+use crate::inspect::{LogEntry, each_event};
+use crate::store::{Blobs as _, LedgerId, Ledgers as _};
+use crate::workspace::{Workspace, WorkspaceError};
+use crate::writer::WriteError;
+
+/// Something that the log was told late.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reconciled {
+    /// That a trace was opened.
+    Opened(Ulid),
+    /// That a trace was closed.
+    Closed(Ulid),
+    /// A trace that cannot be opened any more: keys changed before the log was told of it, and
+    /// nobody was ever told that it exists.
+    Stillborn(Ulid),
+}
+
+/// What is known of a trace that the log may have to be told of.
+struct Facts {
+    first: Hash,
+    keys_head: Hash,
+    kind: countersign_format::event::TraceKind,
+    ended: Option<TraceStatus>,
+    extent: Extent,
+}
+
+impl Workspace {
+    /// Tells the log of every trace that it should know and does not.
+    ///
+    /// # Errors
+    /// Something could not be read or recorded.
+    pub fn reconcile_all(&self) -> Result<Vec<Reconciled>, WorkspaceError> {
+        let entries = self.log_entries()?;
+        let mut done = Vec::new();
+        for id in self.trace_ids()? {
+            let entry = entries.get(&id.to_string());
+            if entry.is_none_or(|entry| !entry.closed) {
+                done.extend(self.reconcile(id, entry)?);
+            }
+        }
+        Ok(done)
+    }
+
+    fn reconcile(
+        &self,
+        id: Ulid,
+        entry: Option<&LogEntry>,
+    ) -> Result<Vec<Reconciled>, WorkspaceError> {
+        let mut done = Vec::new();
+        // Nobody writes to it meanwhile, and what is told is durable.
+        let mut batch = self.store().begin(LedgerId::Trace(id))?;
+        batch.sync()?;
+        let Some(facts) = self.facts(id)? else { return Ok(done) };
+        if entry.is_none() {
+            let open = LogCommand::OpenTrace {
+                trace_id: id.to_string(),
+                kind: facts.kind,
+                first_event_hash: facts.first,
+                keys_head: facts.keys_head,
+            };
+            match self.log(open) {
+                Ok(_) => done.push(Reconciled::Opened(id)),
+                Err(WriteError::Refused(Refusal::KeysChanged { .. })) => {
+                    return Ok(vec![Reconciled::Stillborn(id)]);
+                }
+                // Its writer was faster.
+                Err(WriteError::Refused(Refusal::TraceKnown { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if let Some(status) = facts.ended {
+            match self.log(LogCommand::CloseTrace(facts.extent, status)) {
+                Ok(_) => done.push(Reconciled::Closed(id)),
+                Err(WriteError::Refused(Refusal::TraceNotOpen { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(done)
+    }
+
+    fn facts(&self, id: Ulid) -> Result<Option<Facts>, WorkspaceError> {
+        let mut facts: Option<Facts> = None;
+        let mut tree = countersign_format::merkle::Frontier::new();
+        let outcome = each_event(&self.trace_file(id), |event| {
+            tree.push(&event.event_hash);
+            let facts = facts.get_or_insert_with(|| {
+                let keys_head = event.payload.pointer("/log/keys_head").and_then(Value::as_str);
+                Facts {
+                    first: event.event_hash,
+                    keys_head: keys_head
+                        .and_then(|hash| hash.parse().ok())
+                        .unwrap_or(Hash::GENESIS),
+                    kind: countersign_protocol::kind_of(&event)
+                        .unwrap_or(countersign_format::event::TraceKind::Session),
+                    ended: None,
+                    extent: Extent {
+                        trace_id: id.to_string(),
+                        size: 0,
+                        head: Hash::GENESIS,
+                        merkle_root: Hash::GENESIS,
+                        last_event_at: event.created_at,
+                    },
+                }
+            });
+            facts.ended = countersign_protocol::ending(facts.kind, &event).or(facts.ended);
+            facts.extent.size += 1;
+            facts.extent.head = event.event_hash;
+            facts.extent.last_event_at = facts.extent.last_event_at.max(event.created_at);
+        });
+        let doing = "read a trace";
+        match outcome.map_err(|source| WorkspaceError::Io { doing, source })? {
+            Ok(_) => {
+                if let Some(facts) = &mut facts {
+                    facts.extent.merkle_root = tree.root();
+                }
+                Ok(facts)
+            }
+            // A damaged trace is for the verifier to report; the log is told nothing about it.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Removes the bytes of an artifact, after every trace that refers to it says so. Returns the
+    /// traces. Done again, it finishes what an interrupted run began.
+    ///
+    /// # Errors
+    /// No trace refers to it, or something could not be recorded; then the bytes stay.
+    pub fn redact(&self, artifact: Hash, reason: &str) -> Result<Vec<Ulid>, WorkspaceError> {
+        let mut referring: BTreeMap<Ulid, bool> = BTreeMap::new();
+        for id in self.trace_ids()? {
+            let doing = "read a trace";
+            each_event(&self.trace_file(id), |event| {
+                let named = event.artifacts.iter().any(|it| it.artifact_hash == artifact);
+                let redacted = event.event_type == EventType::ArtifactRedacted
+                    && event.payload.get("artifact_hash").and_then(Value::as_str)
+                        == Some(artifact.to_hex().as_str());
+                if named || redacted {
+                    *referring.entry(id).or_default() |= redacted;
+                }
+            })
+            .map_err(|source| WorkspaceError::Io { doing, source })?
+            .map_err(|bad| WriteError::GivenUp {
+                reason: format!("trace {id} cannot be read at event {}: {}", bad.index, bad.what),
+            })?;
+        }
+        if referring.is_empty() {
+            return Err(crate::store::StoreError::Missing { hash: artifact }.into());
+        }
+        for (id, redacted) in &referring {
+            if !redacted {
+                let command = RecordingCommand::Redact {
+                    artifact_hash: artifact,
+                    reason: countersign_format::text::to_nfc(reason),
+                };
+                self.recording(*id)?.submit(command)?;
+            }
+        }
+        // If we die here, the records stand and the bytes are still there; the next run removes them.
+        self.store().remove(&artifact)?;
+        Ok(referring.into_keys().collect())
+    }
+}
