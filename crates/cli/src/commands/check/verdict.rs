@@ -1,0 +1,168 @@
+//! What a check found, and how it is told.
+
+use countersign_format::json::JsonError;
+use countersign_format::shape::Fault;
+use serde::Serialize;
+
+use super::kind::Kind;
+use crate::{CommandError, Exit, Format, Output};
+
+/// What a check found.
+pub(super) enum Verdict {
+    Valid(Findings),
+    Invalid(Refusal),
+}
+
+/// What is said of a valid document.
+#[derive(Default, Serialize)]
+pub(super) struct Findings {
+    /// What is printed, exactly; nothing is said to be valid by printing nothing.
+    #[serde(skip)]
+    pub(super) data: Option<Vec<u8>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hash: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) form: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) receipt_kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_phase: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) canonical: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) hints: Vec<PlacedFault>,
+}
+
+/// Why a document is not valid.
+#[derive(Serialize)]
+pub(super) struct Refusal {
+    /// What is said first.
+    #[serde(skip)]
+    headline: String,
+    #[serde(skip)]
+    hints: Vec<String>,
+    faults: Vec<PlacedFault>,
+    /// Whether the headline already says all that the faults say.
+    #[serde(skip)]
+    listed: Listed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    InTheHeadline,
+    BelowIt,
+}
+
+/// A fault, and where in the text it was noticed if it is one of the text itself.
+#[derive(Serialize)]
+pub(super) struct PlacedFault {
+    pointer: String,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a, T> {
+    valid: bool,
+    kind: Kind,
+    #[serde(flatten)]
+    rest: &'a T,
+}
+
+impl Verdict {
+    /// Prints the verdict in the form that was asked for.
+    pub(super) fn tell(self, kind: Kind, output: &mut Output) -> Result<Exit, CommandError> {
+        match (self, output.format()) {
+            (Self::Valid(findings), Format::Json) => {
+                output.json(&Answer { valid: true, kind, rest: &findings })?;
+                Ok(Exit::Done)
+            }
+            (Self::Invalid(refusal), Format::Json) => {
+                output.json(&Answer { valid: false, kind, rest: &refusal })?;
+                Ok(Exit::No)
+            }
+            (Self::Valid(findings), Format::Text) => {
+                match findings.data {
+                    Some(data) => output.data_bytes(&data)?,
+                    None => output.success("valid"),
+                }
+                findings.hints.iter().for_each(|hint| output.hint(hint.text()));
+                Ok(Exit::Done)
+            }
+            (Self::Invalid(refusal), Format::Text) => Err(refusal.into_error()),
+        }
+    }
+}
+
+impl Refusal {
+    /// A refusal for one reason, which the error itself says.
+    pub(super) fn single(headline: impl Into<String>, fault: PlacedFault) -> Self {
+        Self {
+            headline: headline.into(),
+            hints: Vec::new(),
+            faults: vec![fault],
+            listed: Listed::InTheHeadline,
+        }
+    }
+
+    /// A refusal for every one of these reasons; `what` is what the document is not.
+    pub(super) fn listed(what: &str, faults: Vec<PlacedFault>) -> Self {
+        let count = match faults.len() {
+            1 => "1 fault".to_owned(),
+            count => format!("{count} faults"),
+        };
+        let headline = format!("not a valid {what}: {count}");
+        Self { headline, hints: Vec::new(), faults, listed: Listed::BelowIt }
+    }
+
+    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    fn into_error(self) -> CommandError {
+        let mut error = CommandError::no(self.headline);
+        if self.listed == Listed::BelowIt {
+            error = error.with_details(self.faults.iter().map(PlacedFault::text));
+        }
+        error.hints = self.hints;
+        error
+    }
+}
+
+impl PlacedFault {
+    /// A fault of the document as a whole.
+    pub(super) fn of_document(message: impl Into<String>) -> Self {
+        Fault { pointer: String::new(), message: message.into() }.into()
+    }
+
+    fn text(&self) -> String {
+        let place = if self.pointer.is_empty() { "(document)" } else { &self.pointer };
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => {
+                format!("{place}: {} at line {line} column {column}", self.message)
+            }
+            _ => format!("{place}: {}", self.message),
+        }
+    }
+}
+
+impl From<Fault> for PlacedFault {
+    fn from(Fault { pointer, message }: Fault) -> Self {
+        Self { pointer, message, line: None, column: None }
+    }
+}
+
+impl From<JsonError> for PlacedFault {
+    fn from(error: JsonError) -> Self {
+        Self {
+            message: error.fault.to_string(),
+            pointer: error.pointer,
+            line: Some(error.line),
+            column: Some(error.column),
+        }
+    }
+}
