@@ -7,6 +7,8 @@ mod commands;
 mod error;
 mod input;
 mod output;
+mod passphrase;
+mod place;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
