@@ -20,7 +20,7 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "KIND")]
     kind: Kind,
     /// The document; without it, or with `-`, standard input is read
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE|-")]
     file: Option<PathBuf>,
     /// With `exit-signal`: the phase that the session holds, or `none`
     #[arg(long, value_name = "PHASE", value_parser = HeldPhase::parse)]
