@@ -224,7 +224,8 @@ fn help() {
         Is this document valid?
 
         Exits with 0 if it is, and with 3 and the reason if it is not. `json` prints exactly the canonical
-        bytes, `receipt` the hash, `exit-signal` the next phase.
+        bytes, `receipt` the hash, `exit-signal` the next phase. Exit signals are looked at only where the
+        environment says `AGENT_EXIT_PROTOCOL_ENABLED=true`.
 
         Usage: countersign check [OPTIONS] <KIND> [FILE|-]
 
