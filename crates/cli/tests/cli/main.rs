@@ -5,3 +5,5 @@
 mod binary;
 mod cases;
 mod check;
+mod place;
+mod workspace;
