@@ -57,7 +57,7 @@ pub(crate) struct Extent {
 pub(crate) struct Wanted<'a> {
     pub(crate) trace_id: &'a str,
     pub(crate) pin: Option<&'a LogPin>,
-    pub(crate) checkpoint: Option<&'a [u8]>,
+    pub(crate) checkpoints: &'a [Vec<u8>],
     pub(crate) profile: Profile,
 }
 
@@ -72,8 +72,7 @@ pub(crate) fn read(
     let mut view = LogView::default();
     let mut state = LogState::default();
     let mut opened_ids = BTreeSet::new();
-    let checkpoint = wanted.checkpoint.map(parse_checkpoint);
-    let mut root_at_checkpoint = None;
+    let mut checkpoints = parse_checkpoints(wanted.checkpoints, findings);
     while let Some(raw) = lines.next_line()? {
         let Some(step) = walk.line(&raw, findings) else { continue };
         view.learn_keys(&step, &state);
@@ -96,10 +95,8 @@ pub(crate) fn read(
         if let Some(pin) = wanted.pin.filter(|pin| pin.size == walk.index) {
             view.pin_holds = Some(pin.head == walk.head);
         }
-        if let Some(Ok((checkpoint, _))) = &checkpoint
-            && checkpoint.size == walk.index
-        {
-            root_at_checkpoint = Some(walk.tree.root());
+        for kept in checkpoints.iter_mut().filter(|kept| kept.checkpoint.size == walk.index) {
+            kept.root_then = Some(walk.tree.root());
         }
     }
     view.entries = walk.index;
@@ -110,24 +107,38 @@ pub(crate) fn read(
         let message = "the log holds no events".to_owned();
         findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, &Place::default(), message);
     }
-    match checkpoint {
-        Some(Ok(checkpoint)) => {
-            view.check_checkpoint(&checkpoint, root_at_checkpoint, &state, findings);
-        }
-        Some(Err(message)) => {
-            findings.fail(CheckId::Log, FailureCode::ChainBreak, &Place::default(), message);
-        }
-        None => {}
+    for kept in &checkpoints {
+        view.check_checkpoint(kept, &state, findings);
     }
     Ok(view)
 }
 
-fn parse_checkpoint(bytes: &[u8]) -> Result<(Checkpoint, SignedNote), String> {
+/// A checkpoint, and the root that the log had at its size.
+struct Kept {
+    checkpoint: Checkpoint,
+    note: SignedNote,
+    root_then: Option<Hash>,
+}
+
+fn parse_checkpoints(all: &[Vec<u8>], findings: &mut Findings) -> Vec<Kept> {
+    let mut kept = Vec::new();
+    for bytes in all {
+        match parse_checkpoint(bytes) {
+            Ok(one) => kept.push(one),
+            Err(message) => {
+                findings.fail(CheckId::Log, FailureCode::ChainBreak, &Place::default(), message);
+            }
+        }
+    }
+    kept
+}
+
+fn parse_checkpoint(bytes: &[u8]) -> Result<Kept, String> {
     let note = SignedNote::parse(bytes)
         .map_err(|error| format!("the checkpoint is no signed note: {error}"))?;
     let checkpoint =
         note.text().parse().map_err(|error| format!("the checkpoint cannot be read: {error}"))?;
-    Ok((checkpoint, note))
+    Ok(Kept { checkpoint, note, root_then: None })
 }
 
 fn replay(state: &mut LogState, event: &Event, step: &Step, findings: &mut Findings) {
@@ -208,13 +219,8 @@ impl LogView {
         }
     }
 
-    fn check_checkpoint(
-        &self,
-        (checkpoint, note): &(Checkpoint, SignedNote),
-        root_then: Option<Hash>,
-        state: &LogState,
-        findings: &mut Findings,
-    ) {
+    fn check_checkpoint(&self, kept: &Kept, state: &LogState, findings: &mut Findings) {
+        let Kept { checkpoint, note, root_then } = kept;
         let place = Place::default();
         let mut broken = |message: String| {
             findings.fail(CheckId::Log, FailureCode::ChainBreak, &place, message);
@@ -237,7 +243,7 @@ impl LogView {
             return findings.fail(CheckId::Log, FailureCode::SigInvalid, &place, message);
         }
         match root_then {
-            Some(root) if root == checkpoint.root => {
+            Some(root) if *root == checkpoint.root => {
                 findings.evidence(CheckId::Log, format!("checkpoint at entry {}", checkpoint.size));
             }
             Some(_) => broken(format!(

@@ -59,13 +59,9 @@ pub fn verify(source: &dyn Source, options: &Options) -> io::Result<Verification
 /// Verifies a workspace log by itself.
 pub fn verify_log(source: &dyn Source, options: &Options) -> io::Result<VerificationReport> {
     let mut findings = Findings::default();
-    let checkpoint = source.checkpoint()?;
-    let wanted = Wanted {
-        trace_id: "",
-        pin: None,
-        checkpoint: checkpoint.as_deref(),
-        profile: options.profile,
-    };
+    let checkpoints = source.checkpoints()?;
+    let wanted =
+        Wanted { trace_id: "", pin: None, checkpoints: &checkpoints, profile: options.profile };
     let view = log::read(source.events()?, &wanted, &mut findings)?;
     let mut run = Run::new(options, KeyBook::default());
     run.kind = Some(TraceKind::Log);
@@ -94,9 +90,8 @@ fn read_log(
     findings: &mut Findings,
 ) -> io::Result<Option<LogView>> {
     let Some(reader) = source.log()? else { return Ok(None) };
-    let checkpoint = source.checkpoint()?;
-    let wanted =
-        Wanted { trace_id, pin, checkpoint: checkpoint.as_deref(), profile: options.profile };
+    let checkpoints = source.checkpoints()?;
+    let wanted = Wanted { trace_id, pin, checkpoints: &checkpoints, profile: options.profile };
     let mut own = Findings::default();
     let view = log::read(reader, &wanted, &mut own)?;
     let (_, failures, warnings) = own.into_parts();
