@@ -21,9 +21,9 @@ fn trace() -> Result<Ledger, String> {
     let first = json!({ "kind": "session", "task_id": "demo", "log": pin });
     trace.push(&planner, 0, Draft::new(EventType::SessionInitialized, first))?;
     let proposal = json!({
-        "objective": "naïve café ☕", "assumptions": ["\u{1f980} after \u{fb33}"],
+        "objective": "naïve café ☕", "assumptions": ["\u{1f980} after \u{ff5e}"],
         "required_tools": [], "expected_evidence": [],
-        "score": 0.000_000_1, "\u{1f980}": 1, "\u{fb33}": 2,
+        "score": 0.000_000_1, "\u{1f980}": 1, "\u{ff5e}": 2,
     });
     let draft = Draft::new(EventType::ProposalCreated, proposal);
     trace.push_clocked(&planner, second(1), Some(second(-3)), draft)?;
