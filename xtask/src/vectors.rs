@@ -94,6 +94,13 @@ fn present(root: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
+/// Sets a member of an object.
+fn set(object: &mut Value, key: &str, member: Value) {
+    if let Some(members) = object.as_object_mut() {
+        members.insert(key.to_owned(), member);
+    }
+}
+
 /// What went wrong while something was generated.
 fn cannot(doing: &str, error: impl std::fmt::Display) -> String {
     format!("cannot {doing}: {error}")

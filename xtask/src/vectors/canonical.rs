@@ -4,7 +4,7 @@ use countersign_format::hash::Hash;
 use countersign_format::json::{self, JsonFault};
 use serde_json::{Value, json};
 
-use super::cannot;
+use super::{cannot, set};
 
 const ACCEPTED: &[(&str, &str)] = &[
     ("null", "null"),
@@ -183,18 +183,18 @@ fn sort(
     refused: &mut Vec<Value>,
 ) {
     let mut case = shown.clone();
-    case["name"] = json!(name);
+    set(&mut case, "name", json!(name));
     match json::read(input) {
         Ok(value) => {
             let canonical = json::to_bytes(&value);
-            case["sha256"] = json!(Hash::of(&canonical));
+            set(&mut case, "sha256", json!(Hash::of(&canonical)));
             if shown.get("input").is_some() {
-                case["canonical"] = json!(text(canonical));
+                set(&mut case, "canonical", json!(text(canonical)));
             }
             accepted.push(case);
         }
         Err(error) => {
-            case["reason"] = json!(reason(&error.fault));
+            set(&mut case, "reason", json!(reason(&error.fault)));
             refused.push(case);
         }
     }

@@ -14,7 +14,7 @@ use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::cannot;
+use super::{cannot, set};
 
 /// 2026-01-31T12:00:00.000Z.
 const START: i64 = 1_769_860_800_000;
@@ -258,7 +258,7 @@ impl Story {
     }
 
     fn key_event(&mut self, kind: EventType, at: i64, mut payload: Value) -> Result<(), String> {
-        payload["prev_key_event"] = json!(self.keys_head);
+        set(&mut payload, "prev_key_event", json!(self.keys_head));
         self.log.push(&self.root, at, Draft::new(kind, payload))?;
         self.keys_head = self.log.head();
         Ok(())
@@ -282,7 +282,7 @@ impl Story {
             return self.key_event(EventType::KeyRevoked, 34, payload);
         }
         let mut payload = payload;
-        payload["prev_key_event"] = json!(self.keys_head);
+        set(&mut payload, "prev_key_event", json!(self.keys_head));
         self.log.push(&self.recorder, 34, Draft::new(EventType::KeyRevoked, payload)).map(|_| ())
     }
 
@@ -325,7 +325,7 @@ impl Story {
             "merkle_root": merkle_root, "keys_head": self.keys_head,
         });
         if event_type == EventType::TraceClosed {
-            payload["status"] = json!("succeeded");
+            set(&mut payload, "status", json!("succeeded"));
         }
         self.log.push(&self.recorder, at, Draft::new(event_type, payload)).map(|_| ())
     }
