@@ -401,7 +401,7 @@ class Log:
                 need(trace not in self.first, "opened twice")
                 self.first[trace] = payload["first_event_hash"]
             else:
-                extent = (payload["size"], payload["head"], payload["merkle_root"])
+                extent = tuple(payload[name] for name in ("size", "head", "merkle_root", "last_event_at"))
                 self.extents.setdefault(trace, []).append(extent)
         self.keys_heads.append(self.keys_head)
 
@@ -410,8 +410,11 @@ def check_trace(home, log, trace_id):
     path = home / "traces" / trace_id / "events.jsonl"
     need(path.exists(), "the log knows this trace, but it is not there")
 
+    times = [""]
+
     def meet(event, index, signed):
         need(event["trace_id"] == trace_id, "another trace_id")
+        times.append(max(times[-1], event["created_at"]))
         if index == 0:
             pin = event["payload"]["log"]
             need(pin["origin"] == log.origin, "the trace belongs to another log")
@@ -422,10 +425,11 @@ def check_trace(home, log, trace_id):
 
     hashes = walk(path.read_bytes(), meet)
     need(log.first.get(trace_id, hashes[0]) == hashes[0], "the log opened it with another event")
-    for size, head, root in log.extents.get(trace_id, []):
+    for size, head, root, last in log.extents.get(trace_id, []):
         need(size <= len(hashes), f"the log knows {size} events, here are {len(hashes)}")
         need(size > 0 and head == hashes[size - 1], f"the log has another head at {size}")
         need(root == merkle_root(hashes[:size]), f"the log has another root at {size}")
+        need(last == times[size], f"the log has another time at {size}")
     return hashes
 
 

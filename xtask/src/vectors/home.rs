@@ -323,6 +323,7 @@ impl Story {
         let mut payload = json!({
             "trace_id": trace.trace_id, "size": trace.size(), "head": trace.head(),
             "merkle_root": merkle_root, "keys_head": self.keys_head,
+            "last_event_at": trace.events.last().map(|event| event.created_at),
         });
         if event_type == EventType::TraceClosed {
             set(&mut payload, "status", json!("succeeded"));
