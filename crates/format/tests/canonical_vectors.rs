@@ -99,3 +99,17 @@ fn lines_that_mean_the_same_as_canonical_ones_are_refused() {
         assert_eq!(json::to_bytes(&json::read(text).unwrap()), canonical.as_bytes());
     }
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the page is a file")]
+fn the_page_names_the_unicode_version_and_the_limits() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/canonical-json.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (major, minor, patch) = countersign_format::text::UNICODE_VERSION;
+    assert!(page.contains(&format!("Unicode {major}.{minor}.{patch}**")));
+    assert_eq!((json::DEPTH_MAX, json::ELEMENTS_MAX), (64, 100_000));
+    assert_eq!((json::LINE_BYTES_MAX, json::INTEGER_MAX), (1_048_576, 9_007_199_254_740_991));
+    for limit in ["more than 64 ", "more than 100,000 ", "1,048,576 bytes", "±9007199254740991"] {
+        assert!(page.contains(limit), "{limit}");
+    }
+}

@@ -322,3 +322,19 @@ fn the_independent_reader_takes_a_torn_tail_for_no_event() {
     copy.edit(&format!("traces/{SESSION}/events.jsonl"), |text| text + "\n");
     copy.is_bad("event 5");
 }
+
+#[test]
+fn the_pages_show_the_values_of_the_vectors() {
+    let page =
+        |name: &str| std::fs::read_to_string(repository().join("docs/formats").join(name)).unwrap();
+    let events = vector("event.json");
+    let first = &list(&events, "events")[0];
+    for member in ["signed_bytes", "signed_bytes_hash", "signature_b64", "event_hash"] {
+        assert!(page("event.md").contains(first[member].as_str().unwrap()), "{member}");
+    }
+    let checkpoint = vector("checkpoint.json");
+    for member in ["note", "verifier_key"] {
+        let value = checkpoint[member].as_str().unwrap();
+        assert!(page("log-and-checkpoint.md").contains(value), "{member}");
+    }
+}
