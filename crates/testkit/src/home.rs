@@ -152,7 +152,7 @@ impl Default for TestHome {
     }
 }
 
-fn options(roots: &[Hash], profile: Profile) -> Options {
+pub(crate) fn options(roots: &[Hash], profile: Profile) -> Options {
     Options {
         trusted_roots: roots.iter().copied().collect(),
         keys: Vec::new(),

@@ -12,6 +12,7 @@ pub mod conformance;
 pub mod disk;
 pub mod home;
 pub mod process;
+pub mod sim;
 
 pub use clock::{FakeClock, SeededEntropy};
 pub use home::{TestHome, note};
