@@ -317,7 +317,7 @@ impl State for RecordingState {
                 let draft = Draft::new(EventType::ArtifactRedacted, payload);
                 return Ok(vec![Act { by: By::Role(Role::Auditor), draft }]);
             }
-            C::Conclude { verdict } => return Ok(conclusion(&verdict)),
+            C::Conclude { verdict } => return Ok(self.conclusion(&verdict)),
             C::CompleteAudit { status, report_id, report } => {
                 self.audit_draft(context, status, &report_id, *report)?
             }
@@ -398,6 +398,20 @@ impl State for RecordingState {
 }
 
 impl RecordingState {
+    /// The final statement and the beginning of the audit, or what is still missing of them: a
+    /// writer may have died after either.
+    fn conclusion(&self, verdict: &str) -> Vec<Act> {
+        let statement =
+            json!({ "consolidated_claim_ids": [], "claims": [], "final_verdict": verdict });
+        let statement = Act::by_recorder(Draft::new(EventType::FinalStatementSigned, statement));
+        let run = Act::by_recorder(Draft::new(EventType::VerificationRunStarted, json!({})));
+        match self.stage {
+            Stage::Open | Stage::Ended(_) => vec![statement, run],
+            Stage::Concluded => vec![run],
+            Stage::Auditing(_) => Vec::new(),
+        }
+    }
+
     fn audit_draft(
         &self,
         context: &Context,
@@ -428,14 +442,6 @@ fn open_draft(log: &LogPin, on_behalf_of: Option<String>, objective: Option<Stri
         }
     }
     Draft::new(EventType::SessionInitialized, payload)
-}
-
-fn conclusion(verdict: &str) -> Vec<Act> {
-    let statement = json!({ "consolidated_claim_ids": [], "claims": [], "final_verdict": verdict });
-    vec![
-        Act::by_recorder(Draft::new(EventType::FinalStatementSigned, statement)),
-        Act::by_recorder(Draft::new(EventType::VerificationRunStarted, json!({}))),
-    ]
 }
 
 /// Artifacts that this decision brings name the event that it makes.

@@ -304,7 +304,8 @@ impl Recording {
         })
     }
 
-    /// Ends the recording: final statement, audit, close.
+    /// Ends the recording: final statement, audit, close. Done again, it finishes what an
+    /// interrupted run began.
     ///
     /// # Errors
     /// Something could not be recorded.

@@ -7,6 +7,7 @@
 
 mod crash;
 mod file;
+mod mirror;
 mod world;
 
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use countersign_runtime::disk::{Access, Disk, DiskError, DiskFile, Op, Stat};
 
 use file::SimFile;
+pub use mirror::MirroredDisk;
 use world::{NameChange, Node, World};
 
 /// Input or output error.

@@ -1,13 +1,16 @@
 //! A workspace to write traces in, which ends in the verifier.
 
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use countersign_format::event::Event;
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::report::{Signer, VerificationReport, VerificationStatus};
 use countersign_protocol::recording::RecordingCommand;
 use countersign_runtime::disk::OsDisk;
+use countersign_runtime::inspect::each_event;
 use countersign_runtime::{Environment, Recording, Workspace};
 use countersign_verify::{FileSource, Options, Profile, verify, verify_log};
 
@@ -17,6 +20,7 @@ use crate::clock::{FakeClock, SeededEntropy};
 #[derive(Debug)]
 pub struct TestHome {
     dir: tempfile::TempDir,
+    home: PathBuf,
     /// Its clock.
     pub clock: Arc<FakeClock>,
     /// The workspace.
@@ -28,6 +32,17 @@ impl TestHome {
     #[must_use]
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        Self::with(dir, home)
+    }
+
+    /// A new workspace in the directory `home`; its keys lie elsewhere.
+    #[must_use]
+    pub fn at(home: &Path) -> Self {
+        Self::with(tempfile::tempdir().unwrap(), home.to_owned())
+    }
+
+    fn with(dir: tempfile::TempDir, home: PathBuf) -> Self {
         let clock = Arc::new(FakeClock::new());
         let environment = Environment {
             disk: Arc::new(OsDisk),
@@ -35,9 +50,8 @@ impl TestHome {
             entropy: Arc::new(SeededEntropy::new(7)),
         };
         let config = dir.path().join("config");
-        let home = dir.path().join("home");
         let workspace = Workspace::init(&config, &home, environment).unwrap();
-        Self { dir, clock, workspace }
+        Self { dir, home, clock, workspace }
     }
 
     /// Where private keys lie.
@@ -49,7 +63,7 @@ impl TestHome {
     /// Where the workspace lies.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.dir.path().join("home")
+        self.home.clone()
     }
 
     /// The workspace as another process would open it: nothing is shared but the files. Its ids
@@ -93,6 +107,29 @@ impl TestHome {
         verify_log(&source, &options(&[self.workspace.root()], Profile::STRICT)).unwrap()
     }
 
+    /// The events of a trace, read without the workspace.
+    #[must_use]
+    pub fn events(&self, id: Ulid) -> Vec<Event> {
+        let mut events = Vec::new();
+        each_event(&self.workspace.trace_file(id), |event| events.push(event)).unwrap().unwrap();
+        events
+    }
+
+    /// As [`TestHome::check`]; and every event whose id is in `acked` is there exactly once.
+    pub fn check_acked(&self, id: Ulid, events: u64, acked: &[String]) -> VerificationReport {
+        let report = self.check(id, events);
+        let mut found: BTreeMap<String, u32> = BTreeMap::new();
+        for event in self.events(id) {
+            *found.entry(event.event_id).or_default() += 1;
+        }
+        for id in acked {
+            assert_eq!(found.get(id), Some(&1), "event {id} was acknowledged");
+        }
+        let distinct: BTreeSet<_> = acked.iter().collect();
+        assert_eq!(distinct.len(), acked.len(), "an id was acknowledged twice");
+        report
+    }
+
     /// Reads everything back as a stranger would: the trace has this many events, and neither it
     /// nor the log gives rise to any finding.
     pub fn check(&self, id: Ulid, events: u64) -> VerificationReport {
@@ -115,7 +152,7 @@ impl Default for TestHome {
     }
 }
 
-fn options(roots: &[Hash], profile: Profile) -> Options {
+pub(crate) fn options(roots: &[Hash], profile: Profile) -> Options {
     Options {
         trusted_roots: roots.iter().copied().collect(),
         keys: Vec::new(),

@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "test support: a failure is to end the test, where it is"
 )]
 
@@ -10,6 +11,8 @@ pub mod clock;
 pub mod conformance;
 pub mod disk;
 pub mod home;
+pub mod process;
+pub mod sim;
 
 pub use clock::{FakeClock, SeededEntropy};
 pub use home::{TestHome, note};

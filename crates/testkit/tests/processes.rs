@@ -1,0 +1,99 @@
+//! Many real processes on one recording: none is lost, and one that is killed harms nobody.
+#![cfg(test)]
+
+use std::time::Duration;
+
+use countersign_format::event::EventType;
+use countersign_format::id::Ulid;
+use countersign_testkit::TestHome;
+use countersign_testkit::process::{Process, appender};
+
+const APPENDER: &str = env!("CARGO_BIN_EXE_appender");
+
+fn start(home: &TestHome, id: Ulid, name: &str, rounds: &str) -> Process {
+    Process::start(&mut appender(APPENDER, home, &id.to_string(), &[name, rounds]))
+}
+
+/// Numbers that look random, the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        (self.0 >> 33) % end
+    }
+}
+
+#[test]
+fn sixteen_processes_with_a_thousand_appends_each_build_one_chain() {
+    let home = TestHome::new();
+    let id = home.recording().id();
+    let writers: Vec<_> =
+        (0..16).map(|number| start(&home, id, &number.to_string(), "1000")).collect();
+    let mut acked = Vec::new();
+    for writer in writers {
+        let (status, told) = writer.finish();
+        assert!(status.success() && told.errors.is_empty(), "{status}: {:?}", told.errors);
+        assert_eq!(told.acked.len(), 1_000);
+        acked.extend(told.acked);
+    }
+    home.check_acked(id, 16_001, &acked);
+    let log = std::fs::read_to_string(home.path().join("log/events.jsonl")).unwrap();
+    let checkpoints = log.matches("\"event_type\":\"trace_checkpointed\"").count();
+    assert_eq!(checkpoints, 16_001 / 1_024, "one for every 1,024 events");
+}
+
+#[test]
+fn a_hundred_writers_are_killed_and_nothing_acknowledged_is_lost() {
+    let home = TestHome::new();
+    let id = home.recording().id();
+    let mut dice = Dice(1);
+    let mut started = 0;
+    let mut next = || {
+        started += 1;
+        start(&home, id, &started.to_string(), "1000000")
+    };
+    let mut writers: Vec<_> = (0..4).map(|_| next()).collect();
+    let mut acked = Vec::new();
+    for _ in 0..100 {
+        let mut victim = writers.remove(usize::try_from(dice.below(4)).unwrap());
+        victim.wait_for_acks(usize::try_from(1 + dice.below(6)).unwrap());
+        victim.listen(Duration::from_micros(dice.below(4_000)));
+        let told = victim.kill();
+        assert!(!told.acked.is_empty() && told.errors.is_empty(), "{told:?}");
+        acked.extend(told.acked);
+        writers.push(next());
+    }
+    for writer in writers {
+        acked.extend(writer.kill().acked);
+    }
+    // The last one continues without help.
+    let (status, told) = start(&home, id, "last", "3").finish();
+    assert!(status.success(), "{:?}", told.errors);
+    acked.extend(told.acked);
+
+    let events = home.events(id);
+    home.check_acked(id, events.len() as u64, &acked);
+    let recovered = events.iter().filter(|it| it.event_type == EventType::SessionRecovered);
+    let torn = home.workspace.trace_file(id).with_file_name("torn");
+    let set_aside = std::fs::read_dir(torn).map_or(0, Iterator::count);
+    assert_eq!(recovered.count(), set_aside, "what was set aside is recorded");
+}
+
+#[test]
+fn threads_of_several_processes_share_syncs_and_none_is_lost() {
+    let home = TestHome::new();
+    let id = home.recording().id();
+    let run = |name: &str| {
+        let arguments = [name, "50", "threads=8"];
+        Process::start(&mut appender(APPENDER, &home, &id.to_string(), &arguments))
+    };
+    let mut acked = Vec::new();
+    for writer in ["a", "b", "c", "d"].map(run) {
+        let (status, told) = writer.finish();
+        assert!(status.success(), "{:?}", told.errors);
+        acked.extend(told.acked);
+    }
+    assert_eq!(acked.len(), 4 * 8 * 50);
+    home.check_acked(id, 4 * 8 * 50 + 1, &acked);
+}

@@ -1,0 +1,191 @@
+//! A recorder on a disk that fails at every operation in turn.
+//!
+//! Whatever fails, and whenever power is lost: the verifier finds no fault with what is left,
+//! everything acknowledged is there, and the code that always runs goes on from it. The same test
+//! must find fault with a disk that only claims to sync.
+#![cfg(test)]
+
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::report::{Closed, VerificationReport};
+use countersign_protocol::recording::RecordingCommand;
+use countersign_runtime::disk::Op;
+use countersign_runtime::store::Blobs as _;
+use countersign_runtime::{Recording, Workspace};
+use countersign_testkit::disk::{EIO, ENOSPC, Fault, SimDisk};
+use countersign_testkit::note;
+use countersign_testkit::sim::SimHome;
+
+/// How many ways to lose power are tried after each fault.
+const SEEDS: u64 = 3;
+
+/// What a writer was told: the only thing that it may count on.
+#[derive(Default, Clone)]
+struct Told {
+    recording: Option<Ulid>,
+    events: Vec<String>,
+    artifacts: Vec<Hash>,
+    concluded: bool,
+}
+
+impl Told {
+    /// Begins a recording, writes to it and concludes it, whatever fails.
+    fn write(workspace: &Workspace) -> Self {
+        let mut told = Self::default();
+        let begun = workspace.begin_recording(Some("agent"), None);
+        // Somebody who is refused tries again.
+        let Ok(recording) = begun.or_else(|_| workspace.begin_recording(Some("agent"), None))
+        else {
+            return told;
+        };
+        told.recording = Some(recording.id());
+        for round in 0..3 {
+            told.submit(&recording, note(&round.to_string()));
+        }
+        if let Ok(artifact) = recording.put_artifact(&[b'a'; 1_500], "text/plain") {
+            told.artifacts.push(artifact.artifact_hash);
+            let purpose = "evidence".to_owned();
+            let artifacts = vec![artifact];
+            told.submit(&recording, RecordingCommand::RecordArtifact { purpose, artifacts });
+        }
+        told.concluded = recording.conclude("done").is_ok();
+        told
+    }
+
+    fn submit(&mut self, recording: &Recording, command: RecordingCommand) {
+        if let Ok(recorded) = recording.submit(command) {
+            self.events.extend(recorded.events.into_iter().map(|event| event.event_id));
+        }
+    }
+
+    /// Whether everything that was told is on the disk that was opened last.
+    fn check(&self, home: &SimHome, workspace: &Workspace) -> Result<(), String> {
+        let Some(id) = self.recording else { return Ok(()) };
+        let found = home.event_ids(id);
+        for event in &self.events {
+            if found.iter().filter(|id| *id == event).count() != 1 {
+                return Err(format!("event {event} was acknowledged, there are {found:?}"));
+            }
+        }
+        for artifact in &self.artifacts {
+            let stored = workspace.store().get(artifact, u64::MAX);
+            stored.map_err(|error| format!("an artifact that was stored: {error}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a report may say without anything being wrong.
+fn sound(report: &VerificationReport, warnings: &[&str]) -> Result<(), String> {
+    let bad = report.warnings.iter().any(|it| !warnings.contains(&it.warning_code.as_str()));
+    if report.failures.is_empty() && !bad {
+        return Ok(());
+    }
+    Err(format!("{:#?} {:#?}", report.failures, report.warnings))
+}
+
+/// Reads the disk as a stranger, lets another process go on with it, and reads it again.
+fn check(home: &SimHome, disk: &SimDisk, told: &Told) -> Result<(), String> {
+    let workspace = home.open(disk, 99).map_err(|error| format!("open: {error:?}"))?;
+    let left = ["TORN_TAIL", "LOG_ENTRY_MISSING", "CHECKPOINT_UNREADABLE"];
+    sound(&home.verify_log(), &left)?;
+    for id in home.traces() {
+        sound(&home.verify(id), &left).map_err(|error| format!("as found, {id}: {error}"))?;
+    }
+    told.check(home, &workspace)?;
+
+    workspace.reconcile_all().map_err(|error| format!("reconcile: {error:?}"))?;
+    for id in home.traces() {
+        let told = sound(&home.verify(id), &["TORN_TAIL", "CHECKPOINT_UNREADABLE"]);
+        told.map_err(|error| format!("after repair, {id}: {error}"))?;
+    }
+    for id in home.traces() {
+        go_on(&workspace, id).map_err(|error| format!("going on with {id}: {error}"))?;
+    }
+    let next = Told::write(&workspace);
+    if !next.concluded {
+        return Err("the next recording cannot be written".into());
+    }
+    for id in home.traces() {
+        let report = home.verify(id);
+        sound(&report, &[]).map_err(|error| format!("in the end, {id}: {error}"))?;
+        if report.closed != Closed::Yes {
+            return Err(format!("{id} is not closed: {report:#?}"));
+        }
+    }
+    sound(&home.verify_log(), &[])?;
+    told.check(home, &workspace)?;
+    next.check(home, &workspace)
+}
+
+/// Finishes a recording that may have got anywhere, or redacts something if it is finished.
+fn go_on(workspace: &Workspace, id: Ulid) -> Result<(), String> {
+    let recording = workspace.recording(id).map_err(|error| format!("{error:?}"))?;
+    let artifact_hash = Hash::of(b"whatever");
+    let redact = RecordingCommand::Redact { artifact_hash, reason: "test".to_owned() };
+    recording.submit(redact).map_err(|error| format!("{error:?}"))?;
+    let report = recording.conclude("done");
+    match report {
+        Ok(_) => Ok(()),
+        Err(error) if error.to_string().contains("has ended") => Ok(()),
+        Err(error) => Err(format!("{error:?}")),
+    }
+}
+
+/// Writes on a disk with this script, and checks it after the process and after power is gone.
+fn run(
+    home: &SimHome,
+    mut script: impl FnMut(Op, u64) -> Fault + Send + 'static,
+) -> Result<u64, String> {
+    let disk = home.disk();
+    let workspace = home.open(&disk, 5).map_err(|error| error.to_string())?;
+    disk.script(move |op, _, count| script(op, count));
+    let told = Told::write(&workspace);
+    drop(workspace);
+    let operations = disk.operations();
+    check(home, &disk.restart(), &told).map_err(|error| format!("restarted: {error}"))?;
+    for seed in 0..SEEDS {
+        check(home, &disk.lose_power(seed), &told)
+            .map_err(|error| format!("power lost, seed {seed}: {error}"))?;
+    }
+    Ok(operations)
+}
+
+fn sweep(fault: Fault) {
+    let home = SimHome::new();
+    let operations = run(&home, |_, _| Fault::None).unwrap();
+    assert!(operations > 100, "the sweep covers only {operations} operations");
+    for at in 1..=operations {
+        run(&home, move |_, count| if count == at { fault } else { Fault::None })
+            .unwrap_or_else(|error| panic!("{fault:?} at operation {at}: {error}"));
+    }
+}
+
+#[test]
+fn an_operation_that_fails_takes_nothing_acknowledged_with_it() {
+    sweep(Fault::Fail(EIO));
+}
+
+#[test]
+fn an_operation_that_succeeds_and_is_reported_as_failed_leaves_a_sound_trace() {
+    sweep(Fault::FailAfter(EIO));
+}
+
+#[test]
+fn a_write_that_stops_half_way_leaves_a_sound_trace() {
+    sweep(Fault::ShortWrite(7, ENOSPC));
+}
+
+#[test]
+fn a_recorder_that_dies_anywhere_is_continued_by_the_next() {
+    sweep(Fault::Die);
+}
+
+#[test]
+fn the_sweep_catches_a_disk_that_does_not_sync() {
+    for unsynced in [Op::SyncData, Op::SyncDir] {
+        let home = SimHome::new();
+        let caught = run(&home, move |op, _| if op == unsynced { Fault::Lie } else { Fault::None });
+        assert!(caught.is_err(), "{unsynced:?} could be left out, and nobody would notice");
+    }
+}
