@@ -7,6 +7,7 @@ use countersign_format::event::{Actor, Draft, Event, EventType, Sealer, TraceKin
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::key::{AgentIdentity, SecretKey};
+use countersign_format::note::origin;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
@@ -52,7 +53,8 @@ impl Log {
     fn new() -> Self {
         let mut log = Self { state: LogState::default(), chain: Chain::default() };
         let root = identity(ROOT, "root", Role::Recorder);
-        let open = LogCommand::Open { origin: "o".into(), root, software: "test".into() };
+        let origin = origin(&root.public_key.fingerprint());
+        let open = LogCommand::Open { origin, root, software: "test".into() };
         log.run(open).unwrap();
         log.run(LogCommand::AddKey(identity(RECORDER, "recorder", Role::Recorder))).unwrap();
         log
@@ -201,7 +203,12 @@ fn a_log_begins_once_and_with_nothing_else() {
     let event = log.seal(Draft::new(EventType::LogOpened, again), ROOT);
     assert!(matches!(log.state.admit(&event), Err(Refusal::BeganAlready { .. })));
     let empty = LogState::default();
-    let early = json!({ "trace_id": TRACE, "kind": "recording", "keys_head": Hash::GENESIS });
+    let early = json!({
+        "trace_id": TRACE,
+        "kind": "recording",
+        "first_event_hash": Hash::GENESIS,
+        "keys_head": Hash::GENESIS,
+    });
     let event = log.seal(Draft::new(EventType::TraceOpened, early), RECORDER);
     assert!(matches!(empty.admit(&event), Err(Refusal::WrongFirstEvent { .. })));
 }

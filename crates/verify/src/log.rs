@@ -1,11 +1,11 @@
 //! The workspace log, read for one trace: the keys, and what it says of the trace.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
 use countersign_format::event::{Event, EventType};
 use countersign_format::hash::Hash;
-use countersign_format::key::AgentIdentity;
+use countersign_format::key::{AgentIdentity, KeyStatus};
 use countersign_format::note::{Checkpoint, NoteKey, SignedNote};
 use countersign_format::report::FailureCode;
 use countersign_format::role::Role;
@@ -25,7 +25,10 @@ use crate::walk::{Step, Walk};
 /// What a log says of one trace.
 #[derive(Debug, Default)]
 pub(crate) struct LogView {
+    /// Which key could sign what in the trace.
     pub(crate) book: KeyBook,
+    /// Which key could sign what in the log itself.
+    log_book: KeyBook,
     pub(crate) origin: String,
     /// The log's own id.
     pub(crate) log_id: String,
@@ -50,6 +53,7 @@ pub(crate) struct Extent {
     pub(crate) size: u64,
     pub(crate) head: Option<Hash>,
     pub(crate) merkle_root: Option<Hash>,
+    pub(crate) last_event_at: Option<Timestamp>,
 }
 
 /// What is wanted of a log.
@@ -71,7 +75,7 @@ pub(crate) fn read(
     let mut walk = Walk::new(wanted.profile);
     let mut view = LogView::default();
     let mut state = LogState::default();
-    let mut opened_ids = BTreeSet::new();
+    let mut sizes = BTreeMap::new();
     let mut checkpoints = parse_checkpoints(wanted.checkpoints, findings);
     while let Some(raw) = lines.next_line()? {
         let Some(step) = walk.line(&raw, findings) else { continue };
@@ -80,7 +84,7 @@ pub(crate) fn read(
             &step.reading,
             step.index,
             &step.place,
-            &view.book,
+            &view.log_book,
             &wanted.profile,
             findings,
         );
@@ -90,10 +94,11 @@ pub(crate) fn read(
                 replay(&mut state, event, &step, findings);
             }
             view.collect(event, step.index, wanted.trace_id);
-            twice_opened(event, &step, &mut opened_ids, findings);
+            traces_only_grow(event, &step, &mut sizes, findings);
         }
         if let Some(pin) = wanted.pin.filter(|pin| pin.size == walk.index) {
-            view.pin_holds = Some(pin.head == walk.head);
+            let keys_head = state.keys_head == Some(pin.keys_head);
+            view.pin_holds = Some(pin.head == walk.head && (keys_head || !walk.sound));
         }
         for kept in checkpoints.iter_mut().filter(|kept| kept.checkpoint.size == walk.index) {
             kept.root_then = Some(walk.tree.root());
@@ -151,21 +156,30 @@ fn replay(state: &mut LogState, event: &Event, step: &Step, findings: &mut Findi
     state.apply(event);
 }
 
-/// The writer's state forgets closed traces, so the reader looks for one that is opened again.
-fn twice_opened(
+/// The writer's state forgets closed traces; the reader remembers how far each had come.
+fn traces_only_grow(
     event: &Event,
     step: &Step,
-    opened: &mut BTreeSet<String>,
+    sizes: &mut BTreeMap<String, u64>,
     findings: &mut Findings,
 ) {
-    if event.event_type != EventType::TraceOpened {
-        return;
-    }
     let trace_id = event.payload.get("trace_id").and_then(Value::as_str).unwrap_or_default();
-    if !opened.insert(trace_id.to_owned()) {
-        let message = format!("trace {trace_id} is opened a second time");
-        findings.fail(CheckId::RolePolicy, FailureCode::RolePolicyViolation, &step.place, message);
-    }
+    let known = sizes.get(trace_id).copied();
+    let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(1);
+    let wrong = match (event.event_type, known) {
+        (EventType::TraceOpened, Some(_)) => "is opened a second time",
+        (EventType::TraceCheckpointed | EventType::TraceClosed, None) => "was never opened",
+        (EventType::TraceCheckpointed | EventType::TraceClosed, Some(known)) if size < known => {
+            "has become shorter"
+        }
+        (EventType::TraceOpened | EventType::TraceCheckpointed | EventType::TraceClosed, _) => {
+            sizes.insert(trace_id.to_owned(), size);
+            return;
+        }
+        _ => return,
+    };
+    let message = format!("trace {trace_id} {wrong}");
+    findings.fail(CheckId::RolePolicy, FailureCode::RolePolicyViolation, &step.place, message);
 }
 
 impl LogView {
@@ -185,21 +199,27 @@ impl LogView {
         match event.event_type {
             EventType::KeyRevoked => {
                 let at = time("revoked_at").unwrap_or(event.created_at);
-                self.book.retire(member("key_id").unwrap_or_default(), at, size, "revoked");
+                let key_id = member("key_id").unwrap_or_default();
+                self.book.retire(key_id, at, size, "revoked");
+                self.log_book.retire(key_id, at, None, "revoked");
             }
             EventType::KeyRotated => {
                 let at = time("rotated_at").unwrap_or(event.created_at);
                 let old = member("rotated_key_id").unwrap_or_default();
                 self.book.retire(old, at, size, "rotated");
+                self.log_book.retire(old, at, None, "rotated");
             }
             _ => {}
         }
         let identity = event.payload.get("identity").cloned().unwrap_or_default();
         if let Ok(identity) = serde_json::from_value::<AgentIdentity>(identity) {
+            self.log_book.add(&identity);
             if first {
+                // The root signs key events of the log, and nothing in a trace.
                 self.root = Some(identity.public_key.fingerprint());
+            } else {
+                self.book.add(&identity);
             }
-            self.book.add(&identity);
         }
     }
 
@@ -214,7 +234,8 @@ impl LogView {
             EventType::TraceCheckpointed | EventType::TraceClosed => {
                 let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(0);
                 let (head, merkle_root) = (hash("head"), hash("merkle_root"));
-                self.extents.push(Extent { entry, size, head, merkle_root });
+                let last_event_at = member("last_event_at").and_then(|text| text.parse().ok());
+                self.extents.push(Extent { entry, size, head, merkle_root, last_event_at });
                 self.closed |= event.event_type == EventType::TraceClosed;
             }
             _ => {}
@@ -233,14 +254,23 @@ impl LogView {
                 checkpoint.origin, state.origin
             ));
         }
-        let known: Vec<NoteKey> = state
-            .keys
-            .values()
-            .filter(|key| key.identity.role_capabilities.contains(&Role::Recorder))
-            .filter(|key| key.identity.key_id != state.root_key_id)
-            .filter_map(|key| NoteKey::new(&state.origin, key.identity.public_key).ok())
-            .collect();
-        if !note.verify(&known).is_ok_and(|signers| !signers.is_empty()) {
+        let signed_by = |revoked: bool| {
+            let recorders = state.keys.values().map(|key| &key.identity).filter(|identity| {
+                identity.role_capabilities.contains(&Role::Recorder)
+                    && identity.key_id != state.root_key_id
+                    && (identity.status == KeyStatus::Revoked) == revoked
+            });
+            let known: Vec<NoteKey> = recorders
+                .filter_map(|identity| NoteKey::new(&state.origin, identity.public_key).ok())
+                .collect();
+            note.verify(&known).is_ok_and(|signers| !signers.is_empty())
+        };
+        if !signed_by(false) {
+            if signed_by(true) {
+                // Whoever stole the key may have signed it: it says nothing, for or against.
+                let message = "the checkpoint is signed with a revoked key".to_owned();
+                return findings.warn(CheckId::Log, "CHECKPOINT_KEY_REVOKED", &place, message);
+            }
             let message = "the checkpoint is not signed by a recorder key of this log".to_owned();
             return findings.fail(CheckId::Log, FailureCode::SigInvalid, &place, message);
         }

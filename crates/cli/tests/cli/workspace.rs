@@ -79,7 +79,7 @@ fn traces_are_listed_and_shown() {
     let home = TestHome::new();
     let place = Place::owner_of(&home);
     let recording = finished(&home, "the tests pass");
-    home.recording();
+    let _running = home.recording();
     assert_snapshot!(place.run(&["trace", "list"]), @r"
     exit 0
     --- stdout

@@ -259,7 +259,12 @@ impl FileBatch {
     }
 
     /// Copies everything from `keep` to a file of its own, and makes it durable.
-    fn set_aside(&self, open: &OpenLedger, keep: u64, len: u64) -> Result<Hash, DiskError> {
+    fn set_aside(
+        &self,
+        open: &OpenLedger,
+        keep: u64,
+        len: u64,
+    ) -> Result<(Hash, String), DiskError> {
         let dir = self.inner.ledger_dir(self.id).join("torn");
         self.inner.ensure_dir(&dir)?;
         for number in 0..TORN_COPIES_MAX {
@@ -273,7 +278,7 @@ impl FileBatch {
                         let _ = self.inner.disk.remove(&path);
                     })?;
                     self.inner.disk.sync_dir(&dir)?;
-                    return Ok(hash);
+                    return Ok((hash, format!("torn/{keep}-{number}")));
                 }
             }
         }
@@ -372,7 +377,7 @@ impl Batch for FileBatch {
         if keep_at == len {
             return Ok(None);
         }
-        let hash = self.set_aside(open, keep_at, len)?;
+        let (hash, kept_as) = self.set_aside(open, keep_at, len)?;
         // If we die here, the bytes are there twice, and the next repair makes another copy.
         open.file
             .set_len(keep_at)
@@ -385,7 +390,7 @@ impl Batch for FileBatch {
             open.durable = keep_at;
         }
         let tail = TornTail { at: keep, bytes: len - keep_at };
-        Ok(Some(Repaired { tail, hash }))
+        Ok(Some(Repaired { tail, hash, kept_as }))
     }
 }
 
