@@ -4,6 +4,8 @@
 //! appended, decides and signs for everybody in the queue, appends and syncs once, and tells each
 //! caller what became of its command. Nobody is told anything before the sync.
 
+mod look;
+
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -304,7 +306,8 @@ impl<S: State> Writer<S> {
             return Ok(None);
         }
         // If we die before the sync, the lines are there or not; nobody was told of them.
-        replica.head = batch.append(&lines).map_err(|error| self.failed(error))?;
+        let head = batch.append(&lines).map_err(|error| self.failed(error))?;
+        replica.appended(&lines, head);
         Ok(Some(before))
     }
 
@@ -313,7 +316,7 @@ impl<S: State> Writer<S> {
     }
 
     fn catch_up(&self, replica: &mut Replica<S>, batch: &dyn Batch) -> Result<(), WriteError> {
-        if batch.head() < replica.head {
+        if !replica.stands_in(batch).map_err(|error| self.failed(error))? {
             // Lines that were never acknowledged were taken back; what we knew is void.
             *replica = Replica::default();
         }
@@ -426,49 +429,6 @@ impl<S: State> Writer<S> {
             raw_clock,
             actor: &party.actor,
         }
-    }
-
-    /// Brings the replica up to what is in the ledger now, without writing, and looks at it.
-    pub(crate) fn look<T>(&self, at: impl FnOnce(&Replica<S>) -> T) -> Result<T, WriteError> {
-        let mut core = lock(&self.core);
-        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
-        let outcome = self.read_on(&mut replica);
-        let seen = outcome.map(|()| at(&replica));
-        if seen.is_ok() {
-            *core = Some(replica);
-        }
-        seen
-    }
-
-    fn read_on(&self, replica: &mut Replica<S>) -> Result<(), WriteError> {
-        let mut tries = 0;
-        while self.store.moved(self.ledger, replica.head).map_err(|e| self.failed(e))? {
-            let lines = match self.store.read(self.ledger, replica.head, READ_BYTES) {
-                Ok(lines) => lines,
-                Err(StoreError::CutBack { .. } | StoreError::NotALineStart { .. })
-                    if tries == 0 =>
-                {
-                    tries += 1;
-                    *replica = Replica::default();
-                    continue;
-                }
-                Err(error) => return Err(self.failed(error)),
-            };
-            if lines.is_empty() {
-                // Only a torn tail follows.
-                return Ok(());
-            }
-            match replica.take_lines(self.ledger, &lines) {
-                Ok(()) => {}
-                // Lines that we had read were taken back and others written in their place.
-                Err(_) if tries == 0 => {
-                    tries += 1;
-                    *replica = Replica::default();
-                }
-                Err(damage) => return Err(WriteError::Damaged(Arc::new(damage))),
-            }
-        }
-        Ok(())
     }
 }
 

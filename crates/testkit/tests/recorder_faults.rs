@@ -189,3 +189,29 @@ fn the_sweep_catches_a_disk_that_does_not_sync() {
         assert!(caught.is_err(), "{unsynced:?} could be left out, and nobody would notice");
     }
 }
+
+/// The first event of a trace names how far the log had come. It named an entry that another
+/// process had written, but died before it could sync: power loss took the entry, and left a trace
+/// that contradicts the log for good.
+#[test]
+fn a_trace_never_names_a_log_entry_that_power_loss_can_take() {
+    let home = SimHome::new();
+    let first = home.disk();
+    dies_at_the_log(&home, &first, 5, Op::SyncData);
+    let second = first.restart();
+    dies_at_the_log(&home, &second, 6, Op::Write);
+    for seed in 0..20 {
+        check(&home, &second.lose_power(seed), &Told::default())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+/// A process that begins a recording and dies at an operation on the log.
+fn dies_at_the_log(home: &SimHome, disk: &SimDisk, seed: u64, fatal: Op) {
+    let workspace = home.open(disk, seed).unwrap();
+    disk.script(move |op, path, _| {
+        let here = op == fatal && path.ends_with("log/events.jsonl");
+        if here { Fault::Die } else { Fault::None }
+    });
+    workspace.begin_recording(None, None).unwrap_err();
+}
