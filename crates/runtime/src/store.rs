@@ -94,12 +94,14 @@ pub struct TornTail {
 }
 
 /// Torn bytes that were set aside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
     /// What was cut off.
     pub tail: TornTail,
     /// The hash of the bytes that were set aside.
     pub hash: Hash,
+    /// Where they are now, beside the ledger.
+    pub copy: String,
 }
 
 /// Why a store could not do what was asked.

@@ -103,7 +103,8 @@ pub(crate) trait Host<S: State>: Send + Sync + fmt::Debug {
     /// What is known of the ledger without reading all of it: a snapshot, or nothing.
     fn fresh(&self) -> Replica<S>;
 
-    /// Called after a batch is durable and its lock is free.
+    /// Called after a batch is durable, still under the ledger's lock: of two who tell the log of
+    /// one trace, the second must see what the first has told.
     fn committed(&self, commit: &Commit<'_, S>) -> Result<(), WriteError>;
 }
 
@@ -247,15 +248,9 @@ impl<S: State> Writer<S> {
         let outcome = self.append(&mut replica, &mut jobs, &mut answers);
         let left: Vec<Job<S>> = jobs.collect();
         let log_lag = match outcome {
-            Ok(grown) => {
-                let told = match grown {
-                    Some((before, ended_before)) => {
-                        self.host.committed(&Commit { before, ended_before, replica: &replica })
-                    }
-                    None => Ok(()),
-                };
+            Ok(log_lag) => {
                 *core = Some(replica);
-                told.err()
+                log_lag
             }
             Err(error) => {
                 // The pending state is void: nobody knows what is on disk until it is read again.
@@ -279,18 +274,17 @@ impl<S: State> Writer<S> {
         left
     }
 
-    /// Appends what the jobs bring. Says how long the ledger was before, and whether it had ended;
-    /// nothing if it did not grow.
+    /// Appends what the jobs bring, and tells the log. Gives what went wrong with the latter.
     fn append(
         &self,
         replica: &mut Replica<S>,
         jobs: &mut std::vec::IntoIter<Job<S>>,
         answers: &mut Vec<Answer>,
-    ) -> Result<Option<(u64, Option<TraceStatus>)>, WriteError> {
+    ) -> Result<Option<WriteError>, WriteError> {
         let mut batch =
             self.store.begin_from(self.ledger, replica.head).map_err(|e| self.failed(e))?;
         self.catch_up(replica, &*batch)?;
-        let before = (replica.chain.events, replica.state.ended());
+        let (before, ended_before) = (replica.chain.events, replica.state.ended());
         self.host.refresh(&replica.state)?;
         let mut lines = Vec::new();
         if let Some(torn) = self.set_torn_tail_aside(replica, &mut *batch)? {
@@ -308,7 +302,8 @@ impl<S: State> Writer<S> {
         // If we die before the sync, the lines are there or not; nobody was told of them.
         let head = batch.append(&lines).map_err(|error| self.failed(error))?;
         replica.appended(&lines, head);
-        Ok(Some(before))
+        // If we die here, the log lacks what the trace has; the next writer tells it.
+        Ok(self.host.committed(&Commit { before, ended_before, replica }).err())
     }
 
     fn failed(&self, error: StoreError) -> WriteError {
@@ -344,7 +339,7 @@ impl<S: State> Writer<S> {
         Ok(repaired.filter(|_| replica.chain.events > 0).map(|repaired| TornTail {
             bytes: repaired.tail.bytes,
             hash: repaired.hash,
-            file: format!("torn/{}-0", keep.bytes),
+            file: repaired.copy,
         }))
     }
 

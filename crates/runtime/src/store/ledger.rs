@@ -259,11 +259,17 @@ impl FileBatch {
     }
 
     /// Copies everything from `keep` to a file of its own, and makes it durable.
-    fn set_aside(&self, open: &OpenLedger, keep: u64, len: u64) -> Result<Hash, DiskError> {
+    fn set_aside(
+        &self,
+        open: &OpenLedger,
+        keep: u64,
+        len: u64,
+    ) -> Result<(Hash, String), DiskError> {
         let dir = self.inner.ledger_dir(self.id).join("torn");
         self.inner.ensure_dir(&dir)?;
         for number in 0..TORN_COPIES_MAX {
-            let path = dir.join(format!("{keep}-{number}"));
+            let name = format!("{keep}-{number}");
+            let path = dir.join(&name);
             match self.inner.disk.open(&path, Access::CreateNew) {
                 Err(error) if error.is_taken() => {}
                 Err(error) => return Err(error),
@@ -273,7 +279,7 @@ impl FileBatch {
                         let _ = self.inner.disk.remove(&path);
                     })?;
                     self.inner.disk.sync_dir(&dir)?;
-                    return Ok(hash);
+                    return Ok((hash, format!("torn/{name}")));
                 }
             }
         }
@@ -372,7 +378,7 @@ impl Batch for FileBatch {
         if keep_at == len {
             return Ok(None);
         }
-        let hash = self.set_aside(open, keep_at, len)?;
+        let (hash, copy) = self.set_aside(open, keep_at, len)?;
         // If we die here, the bytes are there twice, and the next repair makes another copy.
         open.file
             .set_len(keep_at)
@@ -385,7 +391,7 @@ impl Batch for FileBatch {
             open.durable = keep_at;
         }
         let tail = TornTail { at: keep, bytes: len - keep_at };
-        Ok(Some(Repaired { tail, hash }))
+        Ok(Some(Repaired { tail, hash, copy }))
     }
 }
 
