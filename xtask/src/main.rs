@@ -8,6 +8,7 @@ mod bench;
 mod place;
 mod test;
 mod tidy;
+mod vectors;
 
 use std::process::ExitCode;
 
@@ -17,7 +18,8 @@ usage: cargo xtask CHORE
   test [--quick]         everything that must hold: format, clippy, tidy, build, tests;
                          --quick installs nothing
   tidy                   the house rules
-  bench [NAME] [--json]  figures against their bounds";
+  bench [NAME] [--json]  figures against their bounds
+  vectors                writes docs/formats/schemas, docs/formats/vectors and the tables of event.md";
 
 /// Why a chore did not succeed.
 enum Failure {
@@ -54,6 +56,7 @@ fn run(arguments: &[&str]) -> Result<(), Failure> {
         ["test", options @ ..] => test::run(test::Install::parse(options)?),
         ["tidy"] => Ok(tidy::run()?),
         ["bench", options @ ..] => bench::run(options),
+        ["vectors"] => Ok(vectors::run()?),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::process::ExitCode;
 
 /// How a command ended. Every command uses the same five codes.
@@ -105,7 +106,7 @@ impl CommandError {
         let mut causes = Vec::new();
         let mut next = self.error.source();
         while let Some(cause) = next {
-            let text = cause.to_string();
+            let text = text_of(cause);
             if !said.ends_with(&text) {
                 said.clone_from(&text);
                 causes.push(text);
@@ -113,6 +114,19 @@ impl CommandError {
             next = cause.source();
         }
         causes
+    }
+}
+
+/// What an error says; the system's own errors in the form of ours, without their number.
+fn text_of(error: &(dyn Error + 'static)) -> String {
+    let text = error.to_string();
+    match error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+        Some(number) => {
+            let text = text.trim_end_matches(&format!(" (os error {number})"));
+            let mut rest = text.chars();
+            rest.next().map_or_else(String::new, |first| first.to_lowercase().chain(rest).collect())
+        }
+        None => text,
     }
 }
 
@@ -147,9 +161,16 @@ mod tests {
 
     #[test]
     fn causes_are_listed_once() {
-        let innermost = std::io::Error::other("disk on fire");
+        let innermost = io::Error::other("disk on fire");
         let middle = Doing { doing: "cannot sync: disk on fire".into(), cause: innermost.into() };
         let error = CommandError::failed_doing("cannot append to `t`", middle);
         assert_eq!(error.causes(), ["cannot sync: disk on fire"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn errors_of_the_system_read_like_ours() {
+        let error = CommandError::failed_doing("cannot read `x`", io::Error::from_raw_os_error(2));
+        assert_eq!(error.causes(), ["no such file or directory"]);
     }
 }

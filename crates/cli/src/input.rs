@@ -14,7 +14,7 @@ const COUNTED_BYTES_MAX: u64 = 64 << 20;
 
 /// Where a document comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum DocumentSource {
     /// Standard input.
     Stdin,
     /// A file, a pipe or a device.
@@ -30,7 +30,7 @@ pub struct Document {
     pub length: usize,
 }
 
-impl Source {
+impl DocumentSource {
     /// The source that an optional argument names: none, or `-`, is standard input.
     #[must_use]
     pub fn from_argument(argument: Option<&PathBuf>) -> Self {
@@ -56,7 +56,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for DocumentSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdin => f.write_str("standard input"),
@@ -92,8 +92,11 @@ mod tests {
 
     #[test]
     fn a_dash_and_nothing_are_standard_input() {
-        assert_eq!(Source::from_argument(None), Source::Stdin);
-        assert_eq!(Source::from_argument(Some(&"-".into())), Source::Stdin);
-        assert_eq!(Source::from_argument(Some(&"./-".into())), Source::File("./-".into()));
+        assert_eq!(DocumentSource::from_argument(None), DocumentSource::Stdin);
+        assert_eq!(DocumentSource::from_argument(Some(&"-".into())), DocumentSource::Stdin);
+        assert_eq!(
+            DocumentSource::from_argument(Some(&"./-".into())),
+            DocumentSource::File("./-".into())
+        );
     }
 }

@@ -7,6 +7,8 @@ mod commands;
 mod error;
 mod input;
 mod output;
+mod passphrase;
+mod place;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +16,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 pub use error::{CommandError, Exit};
-pub use input::{Document, Source};
+pub use input::{Document, DocumentSource};
 pub use output::{Format, Output};
 
 /// Signed, hash-chained traces of what AI agents did, which anyone can check offline.

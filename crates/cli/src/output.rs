@@ -156,7 +156,7 @@ impl Output {
 
     /// Hands everything written so far to the system; for answers that come bit by bit.
     pub fn flush(&mut self) -> Result<(), CommandError> {
-        self.data.writer.flush().map_err(|error| cannot_write(&error))
+        self.data.writer.flush().map_err(cannot_write)
     }
 
     /// Says what went wrong, if anything did, and gives the exit code.
@@ -188,7 +188,7 @@ impl Output {
             Target::Bytes => Ok(()),
             Target::Terminal | Target::ColourTerminal => stream.writer.flush(),
         });
-        written.map_err(|error| cannot_write(&error))
+        written.map_err(cannot_write)
     }
 
     fn labelled(&mut self, colour: Colour, label: &str, text: &str) {
@@ -224,12 +224,11 @@ impl fmt::Debug for Output {
     }
 }
 
-fn cannot_write(error: &io::Error) -> CommandError {
+fn cannot_write(error: io::Error) -> CommandError {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return CommandError::failed(ReaderGone);
     }
-    let cause = io::Error::new(error.kind(), error.to_string());
-    CommandError::failed_doing("cannot write to standard output", cause)
+    CommandError::failed_doing("cannot write to standard output", error)
 }
 
 /// The same document with every character that [`escape`] would change as `\u` and four digits.
@@ -250,3 +249,6 @@ fn visible_json(document: &str) -> String {
     }
     visible
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ pub mod python;
 pub mod receipt;
 pub mod report;
 pub mod role;
+pub mod schemas;
 pub mod shape;
 pub mod text;
 pub mod time;

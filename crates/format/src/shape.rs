@@ -140,6 +140,11 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Faults that are listed of one document; a document that has more is wrong all the same.
+pub const FAULTS_MAX: usize = 200;
+/// Bytes of a listed pointer: keys may be as long as a document, and each fault would repeat them.
+const POINTER_BYTES_MAX: usize = 1024;
+
 /// Collects faults while a document is walked.
 #[derive(Debug)]
 pub struct Checker {
@@ -163,7 +168,15 @@ impl Checker {
 
     /// Notes a fault at the current place.
     pub fn fault(&mut self, message: impl Into<String>) {
-        self.faults.push(Fault { pointer: self.pointer.clone(), message: message.into() });
+        if self.faults.len() >= FAULTS_MAX {
+            return;
+        }
+        let end = self.pointer.floor_char_boundary(POINTER_BYTES_MAX);
+        let pointer = match self.pointer.get(..end) {
+            Some(shown) if end < self.pointer.len() => format!("{shown}…"),
+            _ => self.pointer.clone(),
+        };
+        self.faults.push(Fault { pointer, message: message.into() });
     }
 
     /// Runs `check` one step further down.

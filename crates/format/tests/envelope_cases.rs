@@ -157,7 +157,9 @@ fn every_member_is_needed_and_typed(
     for (pointer, need) in all {
         let without = check(&with(document.clone(), &pointer, None));
         match need {
-            Need::Required => assert_eq!(without, [format!("{pointer}: missing")]),
+            Need::Required | Need::RequiredSince1_1 => {
+                assert_eq!(without, [format!("{pointer}: missing")]);
+            }
             Need::Optional => assert_eq!(without, Vec::<String>::new()),
         }
         let null = check(&with(document.clone(), &pointer, Some(Value::Null)));

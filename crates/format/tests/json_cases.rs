@@ -176,6 +176,16 @@ fn valid_twin(case: &Value) -> Value {
     twin
 }
 
+/// A key may be half a mebibyte long and hold tens of thousands of faults; each repeated the key.
+#[test]
+fn a_document_full_of_faults_below_a_long_key_does_not_exhaust_memory() {
+    let faults = vec![r#""\uffff""#; 60_000].join(",");
+    let text = format!(r#"{{"payload":{{"{}":[{faults}]}}}}"#, "k".repeat(400_000));
+    let found = check_event_bytes(text.as_bytes());
+    assert_eq!(found.len(), countersign_format::shape::FAULTS_MAX);
+    assert!(found.iter().all(|fault| fault.pointer.len() < 1_100));
+}
+
 #[test]
 fn nesting_and_element_limits_are_exact() {
     let nested = |depth: usize| [vec![b'['; depth], vec![b']'; depth]].concat();

@@ -27,6 +27,8 @@ use crate::walk::{Step, Walk};
 pub(crate) struct LogView {
     pub(crate) book: KeyBook,
     pub(crate) origin: String,
+    /// The log's own id.
+    pub(crate) log_id: String,
     /// Fingerprint of the root key.
     pub(crate) root: Option<Hash>,
     pub(crate) entries: u64,
@@ -103,6 +105,7 @@ pub(crate) fn read(
     view.entries = walk.index;
     view.head = (walk.index > 0).then_some(walk.head);
     view.origin = state.origin.clone();
+    view.log_id = walk.trace_id().unwrap_or_default().to_owned();
     if walk.index == 0 {
         let message = "the log holds no events".to_owned();
         findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, &Place::default(), message);

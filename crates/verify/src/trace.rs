@@ -306,11 +306,19 @@ impl<'a> Run<'a> {
         if let Some(root) = root {
             findings.evidence(CheckId::Signature, format!("root {root}"));
         }
+        let trace_id = match (self.walk.trace_id(), &view) {
+            (Some(trace_id), _) => trace_id.to_owned(),
+            (None, Some(view)) if self.kind == Some(TraceKind::Log) => view.log_id.clone(),
+            (None, _) => String::new(),
+        };
         let verification_status = findings.status();
         let unlisted = findings.unlisted();
         let (checks, failures, warnings) = findings.into_parts();
         let mut summary = match (failures.len(), self.ended) {
             (0, Some(status)) => format!("intact; the trace ended: {}", status.as_str()),
+            (0, None) if self.kind == Some(TraceKind::Log) => {
+                "intact as far as it goes; a log never ends".to_owned()
+            }
             (0, None) => "intact as far as it goes; the trace has not ended".to_owned(),
             (1, _) => "1 failure".to_owned(),
             (count, _) => format!("{count} failures"),
@@ -324,7 +332,7 @@ impl<'a> Run<'a> {
         let mut report = VerificationReport {
             schema_version: SCHEMA_VERSION.to_owned(),
             report_id: self.options.report_id.clone(),
-            trace_id: self.walk.trace_id().unwrap_or_default().to_owned(),
+            trace_id,
             kind: self.kind,
             verified_at: self.options.now,
             verification_status,

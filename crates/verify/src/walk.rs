@@ -15,6 +15,9 @@ use crate::findings::{CheckId, Findings, Place};
 use crate::lines::RawLine;
 use crate::profile::Profile;
 
+/// Faults of one event that its finding spells out; `check event` lists the others.
+const FAULTS_SHOWN: usize = 8;
+
 /// Where the walk stands.
 #[derive(Debug)]
 pub(crate) struct Walk {
@@ -132,7 +135,10 @@ impl Walk {
         let mut messages: Vec<String> = Vec::new();
         messages.extend(reading.fault.as_ref().map(ToString::to_string));
         let faults = check_event(&reading.value, SignatureFaults::LeftOut);
-        messages.extend(faults.iter().map(ToString::to_string));
+        messages.extend(faults.iter().take(FAULTS_SHOWN).map(ToString::to_string));
+        if faults.len() > FAULTS_SHOWN {
+            messages.push(format!("and {} more", faults.len() - FAULTS_SHOWN));
+        }
         messages.extend(self.identity(reading));
         // One event that is wrong in five members is one cause.
         if !messages.is_empty() {

@@ -1,18 +1,36 @@
 //! The commands. Each has a file with its arguments and one function, a variant and a match arm.
 
+mod artifact;
 mod check;
+mod doctor;
+mod init;
+mod keys;
+mod trace;
+mod verify;
 
 use crate::{Caller, CommandError, Exit};
 
 /// What can be asked for.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Init(init::InitArgs),
+    Verify(verify::VerifyArgs),
+    Trace(trace::TraceArgs),
+    Keys(keys::KeysArgs),
+    Artifact(artifact::ArtifactArgs),
     Check(check::CheckArgs),
+    Doctor(doctor::DoctorArgs),
 }
 
 /// Runs one command.
 pub(crate) fn run(command: Command, caller: &mut Caller) -> Result<Exit, CommandError> {
     match command {
+        Command::Init(args) => init::run(&args, caller),
+        Command::Verify(args) => verify::run(&args, caller),
+        Command::Trace(args) => trace::run(&args, caller),
+        Command::Keys(args) => keys::run(&args, caller),
+        Command::Artifact(args) => artifact::run(&args, caller),
         Command::Check(args) => check::run(&args, caller),
+        Command::Doctor(args) => doctor::run(&args, caller),
     }
 }

@@ -7,20 +7,21 @@ use std::path::PathBuf;
 
 use countersign_format::exit::{NotAWorkPhase, WorkPhase};
 
-use crate::{Caller, CommandError, Exit, Source};
+use crate::{Caller, CommandError, DocumentSource, Exit};
 use kind::Kind;
 
 /// Is this document valid?
 ///
 /// Exits with 0 if it is, and with 3 and the reason if it is not. `json` prints exactly the
-/// canonical bytes, `receipt` the hash, `exit-signal` the next phase.
+/// canonical bytes, `receipt` the hash, `exit-signal` the next phase. Exit signals are looked at only
+/// where the environment says `AGENT_EXIT_PROTOCOL_ENABLED=true`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     /// What the document should be
     #[arg(value_name = "KIND")]
     kind: Kind,
     /// The document; without it, or with `-`, standard input is read
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE|-")]
     file: Option<PathBuf>,
     /// With `exit-signal`: the phase that the session holds, or `none`
     #[arg(long, value_name = "PHASE", value_parser = HeldPhase::parse)]
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &CheckArgs, caller: &mut Caller) -> Result<Exit, Command
     {
         return disabled.tell(args.kind, &mut caller.output);
     }
-    let document = Source::from_argument(args.file.as_ref()).read(args.kind.bytes_max())?;
+    let document = DocumentSource::from_argument(args.file.as_ref()).read(args.kind.bytes_max())?;
     let verdict = match args.kind {
         Kind::Json => kind::json(&document),
         Kind::LedgerLine => kind::ledger_line(&document),

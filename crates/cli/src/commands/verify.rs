@@ -1,0 +1,203 @@
+//! `countersign verify`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use countersign_format::hash::Hash;
+use countersign_format::key::AgentIdentity;
+use countersign_format::report::VerificationReport;
+use countersign_runtime::clock::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
+use countersign_runtime::disk::{Durability, OsDisk, replace_file};
+use countersign_runtime::known_roots::KnownRoots;
+use countersign_verify::{FileSource, OpenTraces, Options, Profile, exit_status, render};
+
+use super::keys::fingerprints;
+use crate::{Caller, CommandError, Exit, Format};
+
+/// Check a trace: bytes, hashes, chain, signatures, keys, and what the workspace log says of it
+///
+/// Exit status: 0 nothing wrong, closed, signer pinned; 3 something is wrong; 4 nothing wrong
+/// found, but the trace is open or its signer is not pinned. Only the report is ever written.
+#[derive(Debug, clap::Args)]
+pub(crate) struct VerifyArgs {
+    /// A trace's id or the beginning of it, its directory, an `events.jsonl`, or `log`
+    target: String,
+    /// A root to trust: its fingerprint, or a file with one on each line
+    #[arg(long, value_name = "FINGERPRINT|FILE")]
+    trust: Vec<String>,
+    /// The workspace log to check against
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Public key records for a trace that has no log
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// How strict to be: strict, default or lenient
+    #[arg(long, default_value = "default")]
+    profile: String,
+    /// An open trace is as good as a closed one
+    #[arg(long)]
+    allow_open: bool,
+    /// The hash that the last event must have
+    #[arg(long, value_name = "HASH")]
+    expect_head: Option<Hash>,
+    /// The number of events that there must be
+    #[arg(long, value_name = "N")]
+    expect_count: Option<u64>,
+    /// Do not keep the report beside the trace
+    #[arg(long)]
+    no_write: bool,
+}
+
+/// What is to be verified, and where its report goes.
+struct Target {
+    source: FileSource,
+    is_log: bool,
+    reports: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &VerifyArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
+    let mut target = find(&args.target, caller)?;
+    if let Some(log) = &args.log {
+        target.source.log = Some(log.clone());
+        let beside = log.with_file_name("checkpoint");
+        target.source.checkpoint = beside.exists().then_some(beside);
+    }
+    let options = options(args, caller)?;
+    let started = Instant::now();
+    let verified = if target.is_log {
+        countersign_verify::verify_log(&target.source, &options)
+    } else {
+        countersign_verify::verify(&target.source, &options)
+    };
+    let mut report = verified.map_err(CommandError::failed)?;
+    report.metrics.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    if let Some(reports) = target.reports.filter(|_| !args.no_write) {
+        keep(&reports, &report)
+            .map_err(|error| CommandError::failed_doing("cannot keep the report", error))?;
+    }
+    let output = &mut caller.output;
+    match output.format() {
+        Format::Json => output.json(&report)?,
+        Format::Text => output.block(render(&report))?,
+    }
+    let open = if args.allow_open { OpenTraces::Accepted } else { OpenTraces::Incomplete };
+    Ok(match exit_status(&report, open) {
+        0 => Exit::Done,
+        3 => Exit::No,
+        _ => Exit::Open,
+    })
+}
+
+fn options(args: &VerifyArgs, caller: &Caller) -> Result<Options, CommandError> {
+    let profile = Profile::parse(&args.profile).ok_or_else(|| {
+        CommandError::usage(format!("`{}` is no profile", args.profile))
+            .with_hint("use strict, default or lenient")
+    })?;
+    let mut trusted_roots = BTreeSet::new();
+    for root in &args.trust {
+        trusted_roots.extend(fingerprints(root)?);
+    }
+    // Who names roots trusts those; who names none trusts the ones that were kept before.
+    if args.trust.is_empty()
+        && let Ok(config) = caller.config()
+    {
+        let known = KnownRoots::new(&config).list().map_err(CommandError::failed)?;
+        trusted_roots.extend(known.iter().map(|root| root.fingerprint));
+    }
+    let keys = args.keys.as_deref().map(read_keys).transpose()?.unwrap_or_default();
+    let mut random = [0; 16];
+    SystemEntropy
+        .fill(&mut random)
+        .map_err(|error| CommandError::failed_doing("cannot draw an id", error))?;
+    let now = SystemClock.now();
+    let report_id = countersign_format::id::Ulid::from_parts(now, u128::from_le_bytes(random));
+    Ok(Options {
+        trusted_roots,
+        keys,
+        profile,
+        expect_head: args.expect_head,
+        expect_count: args.expect_count,
+        report_id: report_id.to_string(),
+        now,
+    })
+}
+
+/// Bytes that a file of key records may have.
+const KEYS_BYTES_MAX: u64 = 16 << 20;
+
+fn read_keys(path: &Path) -> Result<Vec<AgentIdentity>, CommandError> {
+    let doing = || format!("cannot read the keys in `{}`", path.display());
+    let size = fs::metadata(path).map(|data| data.len());
+    if size.map_err(|error| CommandError::failed_doing(doing(), error))? > KEYS_BYTES_MAX {
+        return Err(CommandError::failed(format!("`{}` is too large", path.display())));
+    }
+    let bytes = fs::read(path).map_err(|error| CommandError::failed_doing(doing(), error))?;
+    serde_json::from_slice(&bytes).map_err(|error| CommandError::failed_doing(doing(), error))
+}
+
+fn find(name: &str, caller: &Caller) -> Result<Target, CommandError> {
+    let path = Path::new(name);
+    if path.is_dir() {
+        return Ok(in_files(&path.join("events.jsonl")));
+    }
+    if path.exists() {
+        return Ok(in_files(path));
+    }
+    let home = caller.home()?;
+    if name == "log" {
+        return Ok(in_files(&home.join("log/events.jsonl")));
+    }
+    // A trace is found by its name alone: verifying needs no keys and opens no workspace.
+    let entries = fs::read_dir(home.join("traces")).into_iter().flatten().flatten();
+    let mut matching: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|id| id.starts_with(name) && id.len() == 26)
+        .collect();
+    matching.sort_unstable();
+    match matching.as_slice() {
+        [id] => Ok(in_files(&home.join("traces").join(id).join("events.jsonl"))),
+        [] => Err(CommandError::failed(format!("no trace, file or directory `{name}`"))
+            .with_hint("run `countersign trace list` to see all traces")),
+        several => Err(CommandError::failed(format!("`{name}` begins {} traces", several.len()))
+            .with_details(several.iter().take(5).cloned())),
+    }
+}
+
+/// The target at `events`, with the log of the workspace that it lies in, if it lies in one.
+fn in_files(events: &Path) -> Target {
+    let events = fs::canonicalize(events).unwrap_or_else(|_| events.to_owned());
+    let dir = events.parent().unwrap_or(Path::new(""));
+    let is_log = dir.file_name().is_some_and(|name| name == "log")
+        && events.file_name().is_some_and(|name| name == "events.jsonl");
+    let home = if is_log {
+        dir.parent()
+    } else {
+        dir.parent()
+            .filter(|traces| traces.file_name().is_some_and(|name| name == "traces"))
+            .and_then(Path::parent)
+    };
+    let home = home.filter(|home| home.join("log/events.jsonl").is_file());
+    let source = match home {
+        Some(home) => FileSource::in_home(home, events.clone()),
+        None => FileSource { events: events.clone(), log: None, checkpoint: None },
+    };
+    let reports = home.filter(|_| !is_log).map(|_| dir.join("reports"));
+    Target { source, is_log, reports }
+}
+
+/// Keeps the report as JSON and as text.
+fn keep(reports: &Path, report: &VerificationReport) -> std::io::Result<()> {
+    match fs::create_dir(reports) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let json = serde_json::to_vec_pretty(report)?;
+    for (ending, bytes) in [("json", json), ("txt", render(report).into_bytes())] {
+        let path = reports.join(format!("{}.{ending}", report.report_id));
+        replace_file(&OsDisk, &path, &bytes, Durability::Cached)
+            .map_err(|error| std::io::Error::other(error.to_string()))?;
+    }
+    Ok(())
+}

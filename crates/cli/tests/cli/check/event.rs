@@ -1,0 +1,148 @@
+//! `check event`: every fault with its place.
+
+use serde_json::{Value, json};
+
+use crate::binary::{Screen, run};
+use crate::cases::{bytes, each, hostile, text};
+
+const VALID: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../format/tests/data/valid-event.json"));
+
+pub(super) fn valid_event() -> Value {
+    serde_json::from_str(VALID).unwrap()
+}
+
+/// The place that each case is about.
+fn place(name: &str) -> &'static str {
+    match name {
+        name if name.starts_with("ts-") => "/created_at",
+        name if name.starts_with("hash-") => "/payload_hash",
+        name if name.starts_with("ulid-") => "/trace_id",
+        name if name.starts_with("id-") => "/actor/agent_id",
+        "sig-null" => "/signature",
+        name if name.starts_with("sig-alg") => "/signature/algorithm",
+        name if name.starts_with("sig-") => "/signature/signature_b64",
+        name if name.starts_with("schema-version") => "/schema_version",
+        name if name.starts_with("event-type") => "/event_type",
+        name if name.starts_with("artifact-size") => "/artifacts/0/byte_size",
+        other => panic!("no place for {other}"),
+    }
+}
+
+/// Runs the check in both forms, which must say the same, and gives the pointers of the faults.
+fn pointers(document: &[u8]) -> Vec<String> {
+    let screen = run(&["check", "event"], document);
+    let answer = run(&["check", "event", "--json"], document);
+    assert_eq!((screen.code, screen.stdout()), (answer.code, ""));
+    let faults = answer.answer()["faults"].as_array().cloned().unwrap_or_default();
+    assert_eq!(screen.code, if faults.is_empty() { 0 } else { 3 });
+    assert_same_faults(&screen, &faults);
+    faults.iter().map(|fault| text(fault, "pointer").to_owned()).collect()
+}
+
+fn assert_same_faults(screen: &Screen, faults: &[Value]) {
+    let mut lines = screen.stderr.lines();
+    let first = match faults.len() {
+        0 => "valid".to_owned(),
+        1 => "error: not a valid event: 1 fault".to_owned(),
+        count => format!("error: not a valid event: {count} faults"),
+    };
+    assert_eq!(lines.next(), Some(first.as_str()));
+    for fault in faults {
+        let line = lines.next().unwrap();
+        let place = Some(text(fault, "pointer")).filter(|place| !place.is_empty());
+        let start = format!("  {}: {}", place.unwrap_or("(document)"), text(fault, "message"));
+        assert!(line.starts_with(&start), "{line} / {start}");
+    }
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
+fn event_cases_name_the_field_that_is_wrong() {
+    let cases = hostile(&["schema:event"]);
+    each(&cases, |case| {
+        let (name, document) = (text(case, "name"), bytes(case, "bytes_b64"));
+        let found = pointers(&document);
+        let Ok(value) = serde_json::from_slice::<Value>(&document) else {
+            assert_eq!(found, [place(name)], "{name}");
+            return;
+        };
+        if run(&["check", "json"], &document).code != 0 {
+            assert_eq!(found, [place(name)], "{name}");
+            return;
+        }
+        // The letter case of a ULID is free in schema 1.0, which these documents name.
+        if name != "ulid-upper" {
+            assert!(found.iter().any(|p| p.starts_with(place(name))), "{name}: {found:?}");
+        }
+        // The same in an otherwise valid event of schema 1.1 is the only fault.
+        let twin = valid_twin(&value);
+        let found = pointers(twin.to_string().as_bytes());
+        let about = if place(name).starts_with("/signature") { "/signature" } else { place(name) };
+        assert!(!found.is_empty(), "{name}");
+        assert!(found.iter().all(|pointer| pointer.starts_with(about)), "{name}: {found:?}");
+    });
+    assert_eq!(cases.len(), 25);
+}
+
+/// A valid event of schema 1.1 with the one thing that is wrong in `case`.
+fn valid_twin(case: &Value) -> Value {
+    let mut twin = valid_event();
+    for pointer in [
+        "/created_at",
+        "/event_hash",
+        "/payload_hash",
+        "/prev_event_hash",
+        "/event_id",
+        "/trace_id",
+        "/actor/agent_id",
+        "/event_type",
+        "/signature",
+    ] {
+        *twin.pointer_mut(pointer).unwrap() = case.pointer(pointer).unwrap().clone();
+    }
+    if case["schema_version"] != "1.0" {
+        twin["schema_version"] = case["schema_version"].clone();
+    }
+    if let Some(size) = case.pointer("/artifacts/0/byte_size") {
+        twin["artifacts"][0]["byte_size"] = size.clone();
+    }
+    twin
+}
+
+#[test]
+fn a_valid_event_is_valid_in_any_layout() {
+    assert_eq!(pointers(VALID.as_bytes()), [""; 0]);
+    let event = valid_event();
+    let pretty = serde_json::to_string_pretty(&event).unwrap().replace('\n', "\r\n");
+    assert_eq!(pointers(pretty.as_bytes()), [""; 0]);
+    assert_eq!(run(&["check", "ledger-line"], &pretty).code, 3);
+}
+
+#[test]
+fn text_that_passes_as_json_may_still_not_stand_in_an_event() {
+    let mut seen = 0;
+    for case in hostile(&["json"]) {
+        if !["i-json-nonchar", "nfc-gate"].contains(&text(&case, "rule"))
+            || text(&case, "expect") != "policy"
+        {
+            continue;
+        }
+        seen += 1;
+        let document: Value = serde_json::from_slice(&bytes(&case, "bytes_b64")).unwrap();
+        let mut event = valid_event();
+        event["payload"]["remark"] = document[0].clone();
+        let found = pointers(event.to_string().as_bytes());
+        assert_eq!(found, ["/payload/remark"], "{}", text(&case, "name"));
+    }
+    assert_eq!(seen, 2);
+}
+
+#[test]
+fn whatever_is_no_object_or_no_json_has_one_fault() {
+    for document in ["", "[]", "null", "{", "\"\u{1b}\"", "{}{}"] {
+        assert_eq!(pointers(document.as_bytes()), [""], "{document:?}");
+    }
+    assert_eq!(pointers(b"{\"a\":[1,{\"b\":\xff}]}"), [""]);
+    assert_eq!(pointers(json!({}).to_string().as_bytes()).len(), 15);
+}

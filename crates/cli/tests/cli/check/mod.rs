@@ -1,0 +1,10 @@
+//! `countersign check`.
+
+mod envelope;
+mod event;
+mod exit_signal;
+mod input;
+mod json;
+mod receipt;
+mod screen;
+mod terminal;

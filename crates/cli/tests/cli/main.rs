@@ -1,0 +1,9 @@
+//! The real binary, run as people and programs run it. One module per command.
+
+#![cfg(test)]
+
+mod binary;
+mod cases;
+mod check;
+mod place;
+mod workspace;

@@ -1,0 +1,352 @@
+//! Workspaces from the command line: made, looked at, verified, mended.
+
+use std::fs;
+
+use countersign_format::hash::Hash;
+use countersign_protocol::recording::RecordingCommand;
+use countersign_runtime::Recording;
+use countersign_runtime::store::Blobs as _;
+use countersign_testkit::{TestHome, note};
+use insta::assert_snapshot;
+
+use crate::place::Place;
+
+/// A finished recording with one artifact of this text.
+fn finished(home: &TestHome, text: &str) -> Recording {
+    let recording = home.recording();
+    let artifact = recording.put_artifact(text.as_bytes(), "text/plain").unwrap();
+    let command =
+        RecordingCommand::RecordArtifact { purpose: "evidence".into(), artifacts: vec![artifact] };
+    recording.submit(command).unwrap();
+    home.clock.advance(1_500);
+    recording.conclude("all is well").unwrap();
+    recording
+}
+
+#[test]
+fn init_makes_a_workspace_that_doctor_finds_in_order() {
+    let place = Place::empty();
+    let made = place.run(&["init"]);
+    assert_eq!(made.code, 0, "{made}");
+    let root = made.stdout().lines().last().unwrap().split_whitespace().last().unwrap().to_owned();
+    assert!(root.parse::<Hash>().is_ok(), "{root}");
+    assert_eq!(fs::read_to_string(place.path().join(".countersign/.gitignore")).unwrap(), "*\n");
+
+    let visit = place.run(&["doctor"]);
+    assert_snapshot!(visit.to_string().replace(&root, "$ROOT"), @r"
+    exit 0
+    --- stdout
+    ok       store   $PLACE/.countersign
+    ok       keys    7 active keys can be used
+    ok       root    $ROOT is trusted
+    ok       log     7 entries, chain and signatures hold
+    ok       traces  0 traces in the store
+
+    --- stderr
+    ");
+}
+
+#[test]
+fn a_second_init_changes_nothing() {
+    let place = Place::empty();
+    assert_eq!(place.run(&["init"]).code, 0);
+    let before = fs::read(place.path().join(".countersign/log/events.jsonl")).unwrap();
+    assert_snapshot!(place.run(&["init"]), @r"
+    exit 1
+    --- stdout
+
+    --- stderr
+    error: there is a workspace at `$PLACE/.countersign` already
+    hint: run `countersign doctor` to see whether it is in order
+    ");
+    assert_eq!(fs::read(place.path().join(".countersign/log/events.jsonl")).unwrap(), before);
+}
+
+#[test]
+fn a_command_without_a_workspace_says_how_to_make_one() {
+    assert_snapshot!(Place::empty().run(&["trace", "list"]), @r"
+    exit 1
+    --- stdout
+
+    --- stderr
+    error: no workspace in `$PLACE` or above
+    hint: run `countersign init` to make one here
+    ");
+}
+
+#[test]
+fn traces_are_listed_and_shown() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let recording = finished(&home, "the tests pass");
+    home.recording();
+    assert_snapshot!(place.run(&["trace", "list"]), @r"
+    exit 0
+    --- stdout
+    trace                       kind       status      events  started                   took
+    01kggtstagkh0epyg7nb6naqy9  recording  succeeded        5  2026-02-03T04:05:06.000Z  1.500 s
+    01kggtsvsc3tn5bw2kxns1fhn7  recording  running          1  2026-02-03T04:05:07.500Z  -
+
+    --- stderr
+    ");
+    let id = recording.id().to_string();
+    assert_snapshot!(place.run(&["trace", "show", &id[..12]]), @r#"
+    exit 0
+    --- stdout
+         0  2026-02-03T04:05:06.000Z  recorder   session_initialized         {"kind":"recording","on_behalf_of":{"agent_id":"test-agent"}}
+         1  2026-02-03T04:05:06.000Z  recorder   artifact_recorded           {"on_behalf_of":{"agent_id":"test-agent"},"purpose":"evidence"}
+         2  2026-02-03T04:05:07.500Z  recorder   final_statement_signed      {"claims":[],"consolidated_claim_ids":[],"final_verdict":"all is well"}
+         3  2026-02-03T04:05:07.500Z  recorder   verification_run_started    {}
+         4  2026-02-03T04:05:07.500Z  recorder   verification_run_completed  {"report_artifact":"93e8969a9f0a7ac0bae0865b8f17b2d48b41b5d0ed0254846d84306cae32d228","report_id":"0…
+
+    --- stderr
+    "#);
+    let json = place.run(&["trace", "show", &id, "--json"]);
+    let lines: Vec<serde_json::Value> =
+        json.stdout().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 5);
+    assert_eq!(lines[1]["payload"]["purpose"], "evidence");
+}
+
+#[test]
+fn a_closed_trace_verifies_for_its_owner() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let recording = finished(&home, "the tests pass");
+    let trust = home.workspace.root().to_hex();
+    let verified =
+        place.run(&["verify", &recording.id().to_string(), "--trust", &trust, "--no-write"]);
+    assert_snapshot!(verified, @r"
+    exit 0
+    --- stdout
+    trace    01kggtstagkh0epyg7nb6naqy9
+    kind     recording, 5 events
+    profile  default
+
+      ok    CHK_SCHEMA_CONFORMANCE       every line is a valid event in its canonical bytes (5 events)
+      ok    CHK_EVENT_HASH_INTEGRITY     every hash is that of the bytes (5 events)
+      ok    CHK_CHAIN_CONTINUITY         every event follows the one before (5 events)
+      ok    CHK_SIGNATURE_VALIDITY       every signature verifies (5 signatures)
+      ok    CHK_KEY_STATUS               every key could sign when it did
+      ok    CHK_LOG                      the workspace log knows this trace so (keys as of log entry 9)
+      ok    CHK_ROLE_POLICY_CONFORMANCE  every event was allowed when it was recorded
+
+    this does not prove:
+      - that a claim is true
+      - that nothing happened outside the channel that was recorded
+      - which model acted
+      - that roles were separate people or processes
+      - when something happened, beyond the signer's word and a checkpoint kept elsewhere
+      - anything against someone who holds the keys and the disk, since that checkpoint
+
+    intact; the trace ended: succeeded (a recording: what the recorder saw of an outside agent)
+    verdict: pass, closed: yes, signer: pinned
+
+    --- stderr
+    ");
+}
+
+#[test]
+fn a_stranger_without_the_root_sees_an_unpinned_signer() {
+    let home = TestHome::new();
+    let recording = finished(&home, "the tests pass");
+    let id = recording.id().to_string();
+    let stranger = Place::stranger_to(&home);
+    let verified = stranger.run(&["verify", &id, "--no-write"]);
+    assert_eq!(verified.code, 4, "{verified}");
+    assert!(verified.stdout().ends_with("verdict: pass, closed: yes, signer: unpinned\n"));
+    let root = home.workspace.root().to_hex();
+    assert_eq!(stranger.run(&["keys", "trust", &root, "--label", "the team"]).code, 0);
+    assert_eq!(stranger.run(&["verify", &id, "--no-write"]).code, 0);
+}
+
+#[test]
+fn a_trace_without_its_log_can_be_checked_for_integrity_only() {
+    let home = TestHome::new();
+    let recording = finished(&home, "the tests pass");
+    let place = Place::empty();
+    let copy = place.path().join("events.jsonl");
+    fs::copy(home.workspace.trace_file(recording.id()), &copy).unwrap();
+    let verified = place.run(&["verify", "events.jsonl"]);
+    assert_snapshot!(verified, @r"
+    exit 4
+    --- stdout
+    trace    01kggtstagkh0epyg7nb6naqy9
+    kind     recording, 5 events
+    profile  default
+
+      ok    CHK_SCHEMA_CONFORMANCE       every line is a valid event in its canonical bytes (5 events)
+      ok    CHK_EVENT_HASH_INTEGRITY     every hash is that of the bytes (5 events)
+      ok    CHK_CHAIN_CONTINUITY         every event follows the one before (5 events)
+      --    CHK_SIGNATURE_VALIDITY       every signature verifies (no keys: neither a workspace log nor `--keys` was given)
+      --    CHK_KEY_STATUS               every key could sign when it did (no keys: neither a workspace log nor `--keys` was given)
+      --    CHK_LOG                      the workspace log knows this trace so (no workspace log was given)
+      ok    CHK_ROLE_POLICY_CONFORMANCE  every event was allowed when it was recorded
+
+    this does not prove:
+      - that a claim is true
+      - that nothing happened outside the channel that was recorded
+      - which model acted
+      - that roles were separate people or processes
+      - when something happened, beyond the signer's word and a checkpoint kept elsewhere
+      - anything against someone who holds the keys and the disk, since that checkpoint
+
+    intact; the trace ended: succeeded (a recording: what the recorder saw of an outside agent)
+    verdict: pass, closed: yes, signer: unpinned
+
+    --- stderr
+    ");
+    let keys = Place::owner_of(&home).run(&["keys", "export"]);
+    fs::write(place.path().join("keys.json"), &keys.stdout).unwrap();
+    let verified = place.run(&["verify", "events.jsonl", "--keys", "keys.json", "--json"]);
+    assert_eq!(verified.answer()["metrics"]["signatures_verified"], 5);
+    assert_eq!(verified.code, 4, "{verified}");
+}
+
+#[test]
+fn an_edited_event_is_named_and_nothing_is_changed() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let recording = finished(&home, "the tests pass");
+    let path = home.workspace.trace_file(recording.id());
+    let forged = fs::read_to_string(&path).unwrap().replace("all is well", "all was bad");
+    fs::write(&path, &forged).unwrap();
+    let id = recording.id().to_string();
+    let verified = place.run(&["verify", &id, "--trust", &home.workspace.root().to_hex()]);
+    assert_eq!(verified.code, 3);
+    let text = verified.stdout();
+    let findings = &text[text.find("\nHASH_MISMATCH").unwrap()..text.find("\nthis does").unwrap()];
+    assert_snapshot!(findings, @r"
+    HASH_MISMATCH at event 2 (01kggtsvsc4y5a9mgj4mm3nwq8)
+      the payload hashes to fe6e448fbce0061b5d4fec07e4ee2aea19ced53cd689b13f802b3013285c2924, the event states 950770602a3b53e2efef1804ae457bd9cb84cf640af4814dc71e5445d913cacc
+      hint: compare this event with another copy: it was changed
+
+    SIG_INVALID at event 2 (01kggtsvsc4y5a9mgj4mm3nwq8)
+      the signature of key f00669f7b3875fb06230233e74fb638c does not verify
+      hint: do not rely on this event; ask the signer for the original
+    ");
+    assert_eq!(fs::read_to_string(&path).unwrap(), forged);
+    let reports: Vec<_> = fs::read_dir(path.with_file_name("reports")).unwrap().collect();
+    assert_eq!(reports.len(), 2, "one as JSON, one as text");
+}
+
+#[test]
+fn a_trace_directory_that_vanished_is_reported() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let recording = finished(&home, "the tests pass");
+    let dir = home.workspace.trace_file(recording.id());
+    fs::remove_dir_all(dir.parent().unwrap()).unwrap();
+    let visit = place.run(&["doctor"]);
+    assert_eq!(visit.code, 3);
+    let id = recording.id();
+    let line = format!("WRONG    traces  {id} is gone; the log knows 5 of its events\n");
+    assert!(visit.stdout().contains(&line), "{visit}");
+}
+
+#[test]
+fn text_of_an_agent_cannot_drive_the_terminal() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let recording =
+        home.workspace.begin_recording(Some("\u{1b}[2Jevil\u{202e}"), Some("\u{7}")).unwrap();
+    recording.submit(note("\u{9b}2J\r\nforged line")).unwrap();
+    let id = recording.id().to_string();
+    for arguments in [["trace", "show", &id], ["trace", "show", "--json"]] {
+        let arguments: Vec<&str> = if arguments[2] == "--json" {
+            vec!["trace", "show", &id, "--json"]
+        } else {
+            arguments.to_vec()
+        };
+        let shown = place.run(&arguments);
+        let hidden = shown
+            .stdout()
+            .chars()
+            .find(|c| (c.is_control() && *c != '\n') || ('\u{202a}'..='\u{202e}').contains(c));
+        assert_eq!(hidden, None, "{shown}");
+        assert_eq!(shown.stdout().lines().count(), 2, "{shown}");
+    }
+}
+
+#[test]
+fn an_artifact_is_shown_and_redacted_with_a_record_in_its_trace() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let recording = finished(&home, "my password is hunter2");
+    let hash = Hash::of(b"my password is hunter2").to_hex();
+    assert_eq!(place.run(&["artifact", "show", &hash]).stdout(), "my password is hunter2");
+    let redacted = place.run(&["artifact", "redact", &hash, "--reason", "a password"]);
+    assert_eq!(redacted.code, 0, "{redacted}");
+    assert_eq!(redacted.stdout(), format!("recorded in {}\nremoved {hash}\n", recording.id()));
+    assert_eq!(home.workspace.store().stat(&hash.parse().unwrap()).unwrap(), None);
+    let gone = place.run(&["artifact", "show", &hash]);
+    assert_eq!((gone.code, gone.stderr), (1, format!("error: artifact {hash} is missing\n")));
+    home.check(recording.id(), 6);
+    // Once more is no second record.
+    assert_eq!(place.run(&["artifact", "redact", &hash, "--reason", "again"]).code, 0);
+    home.check(recording.id(), 6);
+    let unknown = place.run(&["artifact", "redact", &"0".repeat(64), "--reason", "none"]);
+    assert_eq!(unknown.code, 1, "{unknown}");
+}
+
+#[test]
+fn keys_are_rotated_revoked_and_protected() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    assert_snapshot!(place.run(&["keys", "list"]), @r"
+    exit 0
+    --- stdout
+    agent      role      status   key                               since
+    root       root      active   ce936d56edf2b82497abbfaa599ce746  2026-02-03T04:05:06.000Z
+    auditor    auditor   active   faca3ebbb7695618d6bb4d2bcd97ce7d  2026-02-03T04:05:06.000Z
+    critic     critic    active   baa74547414a2a076ff1052cba94e462  2026-02-03T04:05:06.000Z
+    executor   executor  active   20234b3924e87d0c758c9a57fb83da55  2026-02-03T04:05:06.000Z
+    operator   operator  active   ac020031e4ffdc0f09f1b4ea4dae1ac1  2026-02-03T04:05:06.000Z
+    planner    planner   active   cdef2cd47276161308bbb6f383a6fff3  2026-02-03T04:05:06.000Z
+    recorder   recorder  active   f00669f7b3875fb06230233e74fb638c  2026-02-03T04:05:06.000Z
+
+    --- stderr
+    root fingerprint: ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd
+    ");
+    assert_eq!(place.run(&["keys", "rotate", "critic"]).code, 0);
+    let refused = place.run(&["keys", "rotate", "root"]);
+    assert_eq!(refused.code, 3, "{refused}");
+    assert_eq!(place.run(&["keys", "revoke", "planner", "--reason", "left the team"]).code, 0);
+    let again = place.run(&["keys", "revoke", "planner", "--reason", "again"]);
+    assert_eq!((again.code, again.stderr), (3, "error: no active key planner in the log\n".into()));
+    let protect = place.run_with(&["keys", "protect"], b"correct horse\n");
+    assert_eq!(protect.code, 0, "{protect}");
+    let wrong = place.run_with(&["keys", "protect", "--remove"], b"wrong horse\n");
+    assert_eq!(wrong.code, 1, "{wrong}");
+    assert_eq!(place.run_with(&["keys", "protect", "--remove"], b"correct horse\n").code, 0);
+    assert_eq!(home.verify_log().failures, []);
+}
+
+#[test]
+fn a_key_file_open_to_others_is_refused_with_the_command_that_mends_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let root = home.workspace.root().to_hex();
+    let file = home.config().join("keys").join(&root).join(format!("{}.json", &root[..32]));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let refused = place.run(&["keys", "rotate", "critic"]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("chmod 600 "), "{refused}");
+}
+
+#[test]
+fn verify_log_checks_the_log_itself() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let root = home.workspace.root().to_hex();
+    assert_eq!(place.run(&["verify", "log", "--trust", &root]).code, 4);
+    assert_eq!(place.run(&["verify", "log", "--trust", &root, "--allow-open"]).code, 0);
+    let path = home.path().join("log/events.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    fs::write(&path, lines[..6].concat()).unwrap();
+    let cut = place.run(&["verify", "log", "--trust", &root, "--allow-open"]);
+    assert_eq!(cut.code, 3, "{cut}");
+    assert!(cut.stdout().contains("the checkpoint is of 7 entries, the log has 6"), "{cut}");
+}

@@ -1,0 +1,460 @@
+//! Whole workspaces: one in which everything holds, and others in which one thing does not.
+
+use countersign_format::event::artifact::storage_uri;
+use countersign_format::event::{
+    Actor, ArtifactDescriptor, Draft, Event, EventRef, EventType, RedactionStatus, SCHEMA_VERSION,
+    Sealer,
+};
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::key::{KEY_ALGORITHM, SecretKey};
+use countersign_format::merkle;
+use countersign_format::note::{Checkpoint, origin};
+use countersign_format::role::Role;
+use countersign_format::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::{cannot, set};
+
+/// 2026-01-31T12:00:00.000Z.
+const START: i64 = 1_769_860_800_000;
+
+/// A key made from one byte, repeated 32 times, and whoever holds it.
+pub(super) struct Party {
+    pub(super) secret: SecretKey,
+    pub(super) actor: Actor,
+}
+
+impl Party {
+    pub(super) fn new(seed: u8, agent_id: &str, role: Role) -> Self {
+        let secret = SecretKey::from_seed(&[seed; 32]);
+        let key_id = secret.public_key().key_id().to_string();
+        let actor = Actor { agent_id: agent_id.to_owned(), key_id, role, unknown: Map::new() };
+        Self { secret, actor }
+    }
+
+    /// Its record, made at `at`.
+    pub(super) fn identity(&self, at: Timestamp) -> Value {
+        json!({
+            "schema_version": SCHEMA_VERSION, "agent_id": self.actor.agent_id,
+            "display_name": self.actor.agent_id, "role_capabilities": [self.actor.role],
+            "key_id": self.actor.key_id, "public_key": self.secret.public_key(),
+            "key_algorithm": KEY_ALGORITHM, "status": "active",
+            "created_at": at, "updated_at": at,
+        })
+    }
+}
+
+/// The `n`th second of the story.
+pub(super) fn second(n: i64) -> Timestamp {
+    Timestamp::from_millis(START + n * 1000)
+}
+
+/// A ledger that is being written.
+pub(super) struct Ledger {
+    trace_id: Ulid,
+    pub(super) lines: Vec<u8>,
+    pub(super) events: Vec<Event>,
+}
+
+impl Ledger {
+    pub(super) fn new(trace_id: Ulid) -> Self {
+        Self { trace_id, lines: Vec::new(), events: Vec::new() }
+    }
+
+    fn head(&self) -> Hash {
+        self.events.last().map_or(Hash::GENESIS, |event| event.event_hash)
+    }
+
+    fn root(&self) -> Hash {
+        let leaves: Vec<Hash> = self.events.iter().map(|event| event.event_hash).collect();
+        merkle::root(&leaves)
+    }
+
+    fn size(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    /// Appends an event and gives a link to it.
+    pub(super) fn push(&mut self, who: &Party, at: i64, draft: Draft) -> Result<EventRef, String> {
+        self.push_clocked(who, second(at), None, draft)
+    }
+
+    /// As [`Ledger::push`], where the clock had said something earlier.
+    pub(super) fn push_clocked(
+        &mut self,
+        who: &Party,
+        created_at: Timestamp,
+        raw_clock: Option<Timestamp>,
+        draft: Draft,
+    ) -> Result<EventRef, String> {
+        let sealer = Sealer {
+            trace_id: self.trace_id,
+            event_id: self.next_id(created_at),
+            seq: self.size(),
+            prev: self.head(),
+            created_at,
+            raw_clock,
+            actor: &who.actor,
+        };
+        let sealed = sealer
+            .seal(draft, |bytes| *who.secret.sign(bytes).as_bytes())
+            .map_err(|error| cannot("seal an event", error))?;
+        self.lines.extend_from_slice(&sealed.line);
+        let reference = EventRef { event_id: sealed.event.event_id.clone(), seq: self.size() };
+        self.events.push(sealed.event);
+        Ok(reference)
+    }
+
+    /// The id that the next event will have.
+    fn next_id(&self, created_at: Timestamp) -> Ulid {
+        // The log is named by the id of its first event.
+        if self.events.is_empty() {
+            return self.trace_id;
+        }
+        Ulid::from_parts(created_at, u128::from(self.size()))
+    }
+}
+
+/// What is wrong with a workspace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Twist {
+    Nothing,
+    /// The rotated recorder key signs once more, dated before its rotation.
+    LateSignature,
+    /// The operator's key signs as an auditor.
+    ForeignRole,
+    /// A key event is signed by the recorder instead of the root.
+    KeyEventByRecorder,
+    /// The last event of a closed trace is missing.
+    CutTrace,
+    /// The log says another root than the trace has.
+    WrongExtent,
+}
+
+const HOMES: [(&str, Twist, &str); 6] = [
+    ("good", Twist::Nothing, "everything holds"),
+    ("late-signature", Twist::LateSignature, "SIG_INVALID in the trace of kind session"),
+    ("foreign-role", Twist::ForeignRole, "ROLE_POLICY_VIOLATION in the trace of kind session"),
+    ("key-event-by-recorder", Twist::KeyEventByRecorder, "ROLE_POLICY_VIOLATION in the log"),
+    ("cut-trace", Twist::CutTrace, "CHAIN_BREAK of the trace of kind recording against the log"),
+    (
+        "wrong-extent",
+        Twist::WrongExtent,
+        "CHAIN_BREAK of the trace of kind recording against the log",
+    ),
+];
+
+/// The files of all workspaces, by path, and what is to be found in each.
+pub(super) fn files() -> Result<Vec<(String, Vec<u8>)>, String> {
+    let mut files = Vec::new();
+    let mut expected = Map::new();
+    for (name, twist, finding) in HOMES {
+        for (path, bytes) in Story::tell(twist)? {
+            files.push((format!("{name}/{path}"), bytes));
+        }
+        expected.insert(name.into(), json!({ "ok": twist == Twist::Nothing, "finding": finding }));
+    }
+    files.push(("expected.json".into(), format!("{:#}\n", Value::Object(expected)).into_bytes()));
+    Ok(files)
+}
+
+struct Story {
+    root: Party,
+    recorder: Party,
+    log: Ledger,
+    keys_head: Hash,
+}
+
+impl Story {
+    fn tell(twist: Twist) -> Result<Vec<(String, Vec<u8>)>, String> {
+        let root = Party::new(1, "root", Role::Recorder);
+        let recorder = Party::new(2, "recorder", Role::Recorder);
+        let next_recorder = Party::new(8, "recorder", Role::Recorder);
+        let operator = Party::new(3, "operator", Role::Operator);
+        let planner = Party::new(4, "planner", Role::Planner);
+        let executor = Party::new(5, "executor", Role::Executor);
+        let critic = Party::new(6, "critic", Role::Critic);
+        let auditor = Party::new(7, "auditor", Role::Auditor);
+        let log = Ledger::new(Ulid::from_parts(second(0), 1));
+        let mut story = Self { root, recorder, log, keys_head: Hash::GENESIS };
+        story.open()?;
+        for party in [&operator, &planner, &executor, &critic, &auditor] {
+            story.add_key(party)?;
+        }
+        let mut recording = Ledger::new(Ulid::from_parts(second(10), 2));
+        let execution = begin_recording(&mut recording, &story.recorder, &story.pin())?;
+        story.trace_event(EventType::TraceOpened, 12, &recording, "recording")?;
+        let mut session = Ledger::new(Ulid::from_parts(second(13), 3));
+        let intent = begin_session(&mut session, [&planner, &critic, &executor], &story.pin())?;
+        story.trace_event(EventType::TraceOpened, 14, &session, "session")?;
+        story.trace_event(EventType::TraceCheckpointed, 20, &recording, "")?;
+        story.trace_event(EventType::TraceCheckpointed, 20, &session, "")?;
+        story.rotate(&next_recorder, 21)?;
+        let report = end_recording(&mut recording, &story.recorder, &execution)?;
+        if twist == Twist::WrongExtent {
+            story.log_extent(EventType::TraceClosed, 31, &recording, &session.root())?;
+        } else {
+            story.trace_event(EventType::TraceClosed, 31, &recording, "succeeded")?;
+        }
+        match twist {
+            Twist::LateSignature => {
+                let old = Party::new(2, "recorder", Role::Recorder);
+                let payload = json!({ "reason": "it cannot go on" });
+                session.push(&old, 20, Draft::new(EventType::SessionFailed, payload))?;
+            }
+            Twist::ForeignRole => {
+                let false_auditor = Party::new(3, "operator", Role::Auditor);
+                let draft = Draft::new(EventType::VerificationRunStarted, json!({}));
+                session.push(&false_auditor, 32, draft)?;
+            }
+            _ => {
+                let payload = json!({
+                    "subject": intent, "decision": "approved", "channel": "unprotected-key",
+                });
+                session.push(&operator, 32, Draft::new(EventType::ToolIntentReviewed, payload))?;
+            }
+        }
+        story.trace_event(EventType::TraceCheckpointed, 33, &session, "")?;
+        story.revoke(&executor, twist)?;
+        let mut files = vec![
+            ("log/events.jsonl".to_owned(), story.log.lines.clone()),
+            ("log/checkpoint".to_owned(), story.checkpoint()?),
+            (format!("traces/{}/events.jsonl", session.trace_id), session.lines),
+        ];
+        if twist == Twist::CutTrace {
+            let end = recording.lines.strip_suffix(b"\n").unwrap_or_default();
+            let last = end.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+            recording.lines.truncate(last);
+        }
+        files.push((format!("traces/{}/events.jsonl", recording.trace_id), recording.lines));
+        if twist == Twist::Nothing {
+            for bytes in [OUTPUT.as_bytes(), &report] {
+                files.push((storage_uri(&Hash::of(bytes)), bytes.to_vec()));
+            }
+        }
+        Ok(files)
+    }
+
+    fn open(&mut self) -> Result<(), String> {
+        let fingerprint = self.root.secret.public_key().fingerprint();
+        let draft = Draft::new(
+            EventType::LogOpened,
+            json!({
+                "kind": "log", "origin": origin(&fingerprint),
+                "identity": self.root.identity(second(0)), "software": "countersign vectors",
+            }),
+        );
+        self.log.push(&self.root, 0, draft)?;
+        self.keys_head = self.log.head();
+        let identity = self.recorder.identity(second(1));
+        self.key_event(EventType::KeyAdded, 1, json!({ "identity": identity }))
+    }
+
+    fn add_key(&mut self, party: &Party) -> Result<(), String> {
+        let at = i64::try_from(self.log.size()).unwrap_or(0);
+        let identity = party.identity(second(at));
+        self.key_event(EventType::KeyAdded, at, json!({ "identity": identity }))
+    }
+
+    fn key_event(&mut self, kind: EventType, at: i64, mut payload: Value) -> Result<(), String> {
+        set(&mut payload, "prev_key_event", json!(self.keys_head));
+        self.log.push(&self.root, at, Draft::new(kind, payload))?;
+        self.keys_head = self.log.head();
+        Ok(())
+    }
+
+    fn rotate(&mut self, next: &Party, at: i64) -> Result<(), String> {
+        let payload = json!({
+            "identity": next.identity(second(at)), "rotated_at": second(at),
+            "rotated_key_id": self.recorder.actor.key_id,
+        });
+        self.key_event(EventType::KeyRotated, at, payload)?;
+        self.recorder = Party::new(8, "recorder", Role::Recorder);
+        Ok(())
+    }
+
+    fn revoke(&mut self, party: &Party, twist: Twist) -> Result<(), String> {
+        let payload = json!({
+            "key_id": party.actor.key_id, "reason": "the machine was lost", "revoked_at": second(34),
+        });
+        if twist != Twist::KeyEventByRecorder {
+            return self.key_event(EventType::KeyRevoked, 34, payload);
+        }
+        let mut payload = payload;
+        set(&mut payload, "prev_key_event", json!(self.keys_head));
+        self.log.push(&self.recorder, 34, Draft::new(EventType::KeyRevoked, payload)).map(|_| ())
+    }
+
+    /// Where the log stands now.
+    fn pin(&self) -> Value {
+        json!({
+            "origin": origin(&self.root.secret.public_key().fingerprint()),
+            "size": self.log.size(), "head": self.log.head(), "keys_head": self.keys_head,
+        })
+    }
+
+    /// What the log says of a trace; `word` is its kind or its status.
+    fn trace_event(
+        &mut self,
+        event_type: EventType,
+        at: i64,
+        trace: &Ledger,
+        word: &str,
+    ) -> Result<(), String> {
+        if event_type != EventType::TraceOpened {
+            return self.log_extent(event_type, at, trace, &trace.root());
+        }
+        let first = trace.events.first().map_or(Hash::GENESIS, |event| event.event_hash);
+        let payload = json!({
+            "trace_id": trace.trace_id, "kind": word, "first_event_hash": first,
+            "keys_head": self.keys_head,
+        });
+        self.log.push(&self.recorder, at, Draft::new(event_type, payload)).map(|_| ())
+    }
+
+    fn log_extent(
+        &mut self,
+        event_type: EventType,
+        at: i64,
+        trace: &Ledger,
+        merkle_root: &Hash,
+    ) -> Result<(), String> {
+        let mut payload = json!({
+            "trace_id": trace.trace_id, "size": trace.size(), "head": trace.head(),
+            "merkle_root": merkle_root, "keys_head": self.keys_head,
+            "last_event_at": trace.events.last().map(|event| event.created_at),
+        });
+        if event_type == EventType::TraceClosed {
+            set(&mut payload, "status", json!("succeeded"));
+        }
+        self.log.push(&self.recorder, at, Draft::new(event_type, payload)).map(|_| ())
+    }
+
+    fn checkpoint(&self) -> Result<Vec<u8>, String> {
+        let checkpoint = Checkpoint {
+            origin: origin(&self.root.secret.public_key().fingerprint()),
+            size: self.log.size(),
+            root: self.log.root(),
+        };
+        let note = checkpoint
+            .sign(&self.recorder.secret)
+            .map_err(|error| cannot("sign a checkpoint", error))?;
+        Ok(note.to_string().into_bytes())
+    }
+}
+
+const OUTPUT: &str = "hello\n";
+
+fn descriptor(bytes: &[u8], media_type: &str, at: i64, producer: &Ulid) -> ArtifactDescriptor {
+    let hash = Hash::of(bytes);
+    ArtifactDescriptor {
+        artifact_hash: hash,
+        hash_algorithm: "sha256".to_owned(),
+        media_type: media_type.to_owned(),
+        encoding: "utf-8".to_owned(),
+        byte_size: bytes.len() as u64,
+        created_at: second(at),
+        producer_event_id: producer.to_string(),
+        storage_uri: storage_uri(&hash),
+        redaction_status: RedactionStatus::None,
+        unknown: Map::new(),
+    }
+}
+
+/// Up to the start of a tool; the clock goes back once.
+fn begin_recording(trace: &mut Ledger, by: &Party, pin: &Value) -> Result<EventRef, String> {
+    let behalf = json!({ "agent_id": "somebody's agent", "model": "unknown" });
+    let first = json!({ "kind": "recording", "log": pin, "on_behalf_of": behalf });
+    trace.push(by, 10, Draft::new(EventType::SessionInitialized, first))?;
+    let intent = json!({
+        "tool_name": "echo", "normalized_input_hash": Hash::of(b"{\"text\":\"hello\"}"),
+        "input_form": "canonical", "safety_classification": "low", "justification": "to greet",
+        "on_behalf_of": behalf,
+    });
+    let intent = trace.push(by, 11, Draft::new(EventType::ToolIntentSigned, intent))?;
+    let review = json!({ "subject": intent, "decision": "approved", "reasons": ["risk 0.015"] });
+    let draft = Draft::new(EventType::ToolIntentReviewed, review);
+    trace.push_clocked(by, second(11), Some(second(9)), draft)?;
+    let start = json!({ "intent": intent, "on_behalf_of": behalf });
+    trace.push(by, 12, Draft::new(EventType::ToolExecutionStarted, start))
+}
+
+/// From the end of the tool to the end of the trace. Gives the bytes of the report.
+fn end_recording(trace: &mut Ledger, by: &Party, execution: &EventRef) -> Result<Vec<u8>, String> {
+    let output = descriptor(OUTPUT.as_bytes(), "text/plain", 25, &trace.next_id(second(25)));
+    let end = json!({
+        "execution": execution, "exit_status": 0, "output_artifacts": [output.artifact_hash],
+    });
+    let draft = Draft::new(EventType::ToolExecutionCompleted, end).with_artifacts(vec![output]);
+    trace.push(by, 25, draft)?;
+    let last = json!({ "consolidated_claim_ids": [], "claims": [], "final_verdict": "greeted" });
+    trace.push(by, 26, Draft::new(EventType::FinalStatementSigned, last))?;
+    let run = trace.push(by, 27, Draft::new(EventType::VerificationRunStarted, json!({})))?;
+    let bytes = b"{\"verification_status\":\"pass\"}\n".to_vec();
+    let report = descriptor(&bytes, "application/json", 28, &trace.next_id(second(28)));
+    let end = json!({
+        "run": run, "verification_status": "pass",
+        "report_id": Ulid::from_parts(second(28), 99), "report_artifact": report.artifact_hash,
+    });
+    let draft = Draft::new(EventType::VerificationRunCompleted, end).with_artifacts(vec![report]);
+    trace.push(by, 28, draft)?;
+    Ok(bytes)
+}
+
+/// A proposal, its review and an intent, which is given back.
+fn begin_session(
+    trace: &mut Ledger,
+    [planner, critic, executor]: [&Party; 3],
+    pin: &Value,
+) -> Result<EventRef, String> {
+    let first = json!({ "kind": "session", "task_id": "greet", "log": pin });
+    trace.push(planner, 13, Draft::new(EventType::SessionInitialized, first))?;
+    let proposal = json!({
+        "objective": "grüße 🌍", "assumptions": [], "required_tools": ["echo"],
+        "expected_evidence": ["what it printed"],
+    });
+    let proposal = trace.push(planner, 15, Draft::new(EventType::ProposalCreated, proposal))?;
+    let review = json!({ "subject": proposal, "decision": "approved" });
+    trace.push(critic, 16, Draft::new(EventType::ProposalReviewed, review))?;
+    let intent = json!({
+        "tool_name": "echo", "normalized_input_hash": Hash::of(b"hello"), "input_form": "raw",
+        "safety_classification": "low", "justification": "approved", "proposal": proposal,
+    });
+    trace.push(executor, 17, Draft::new(EventType::ToolIntentSigned, intent))
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_protocol::State as _;
+    use countersign_protocol::log::LogState;
+    use countersign_protocol::recording::RecordingState;
+
+    use super::*;
+
+    fn events(files: &[(String, Vec<u8>)], ending: &str) -> Vec<Event> {
+        let (_, lines) = files.iter().find(|(path, _)| path.ends_with(ending)).unwrap();
+        lines
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| serde_json::from_slice(line).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn the_rules_of_the_protocol_allow_the_good_workspace() {
+        let files = Story::tell(Twist::Nothing).unwrap();
+        let mut state = LogState::default();
+        for event in events(&files, "log/events.jsonl") {
+            assert_eq!(state.admit(&event), Ok(()), "{}", event.event_type.as_str());
+            state.apply(&event);
+        }
+        let trace = format!("{}/events.jsonl", Ulid::from_parts(second(10), 2));
+        let mut state = RecordingState::default();
+        for event in events(&files, &trace) {
+            assert_eq!(state.admit(&event), Ok(()), "{}", event.event_type.as_str());
+            state.apply(&event);
+        }
+        assert!(state.ended().is_some());
+    }
+}
