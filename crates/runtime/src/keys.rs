@@ -152,9 +152,12 @@ impl Workspace {
 
     fn chain_of(&self, ledger: LedgerId, batch: &dyn Batch) -> Result<Chain, WorkspaceError> {
         let recorder = |key_id: &str| self.shared.signers.recorder_public(key_id);
-        let known = snapshot::load_chain(self.store(), ledger, recorder)
-            .filter(|(_, head)| *head <= batch.head());
-        let (mut chain, mut head) = known.unwrap_or_else(|| (Chain::default(), Head::EMPTY));
+        let (mut chain, mut head) = (Chain::default(), Head::EMPTY);
+        if let Some((known, at, last_line)) = snapshot::load_chain(self.store(), ledger, recorder)
+            && replica::ends_at(batch, last_line, at, known.head)?
+        {
+            (chain, head) = (known, at);
+        }
         while head < batch.head() {
             let lines = batch.read(head, READ_BYTES)?;
             for line in lines.split_inclusive(|&byte| byte == b'\n') {

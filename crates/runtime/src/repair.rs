@@ -37,6 +37,11 @@ struct Facts {
     extent: Extent,
 }
 
+/// Whether the log says that a trace was opened, and not only how long it is.
+fn is_opened(entry: Option<&LogEntry>) -> bool {
+    entry.is_some_and(|entry| entry.kind.is_some())
+}
+
 impl Workspace {
     /// Tells the log of every trace that it should know and does not.
     ///
@@ -48,23 +53,29 @@ impl Workspace {
         for id in self.trace_ids()? {
             let entry = entries.get(&id.to_string());
             if entry.is_none_or(|entry| !entry.closed) {
-                done.extend(self.reconcile(id, entry)?);
+                done.extend(self.reconcile(id, is_opened(entry))?);
             }
         }
         Ok(done)
     }
 
-    fn reconcile(
-        &self,
-        id: Ulid,
-        entry: Option<&LogEntry>,
-    ) -> Result<Vec<Reconciled>, WorkspaceError> {
+    fn reconcile(&self, id: Ulid, opened: bool) -> Result<Vec<Reconciled>, WorkspaceError> {
         let mut done = Vec::new();
-        // Nobody writes to it meanwhile, and what is told is durable.
+        // Nobody writes to it or tells the log of it meanwhile, and what is told is durable.
         let mut batch = self.store().begin(LedgerId::Trace(id))?;
         batch.sync()?;
         let Some(facts) = self.facts(id)? else { return Ok(done) };
-        if entry.is_none() {
+        if opened && facts.ended.is_none() {
+            return Ok(done);
+        }
+        // The log's state forgets closed traces, and would let this one be opened a second time if
+        // its writer has come to its end since the log was read.
+        let entries = self.log_entries()?;
+        let entry = entries.get(&id.to_string());
+        if entry.is_some_and(|entry| entry.closed) {
+            return Ok(done);
+        }
+        if !is_opened(entry) {
             let open = LogCommand::OpenTrace {
                 trace_id: id.to_string(),
                 kind: facts.kind,
@@ -76,15 +87,12 @@ impl Workspace {
                 Err(WriteError::Refused(Refusal::KeysChanged { .. })) => {
                     return Ok(vec![Reconciled::Stillborn(id)]);
                 }
-                // Its writer was faster.
-                Err(WriteError::Refused(Refusal::TraceKnown { .. })) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         if let Some(status) = facts.ended {
             match self.log(LogCommand::CloseTrace(facts.extent, status)) {
                 Ok(_) => done.push(Reconciled::Closed(id)),
-                Err(WriteError::Refused(Refusal::TraceNotOpen { .. })) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -5,7 +5,7 @@ use countersign_format::hash::Hash;
 use countersign_protocol::State;
 use countersign_protocol::chain::Chain;
 
-use crate::store::{Head, LedgerId};
+use crate::store::{Batch, Head, LedgerId, StoreError};
 
 /// Head and state of one ledger.
 #[derive(Debug, Clone)]
@@ -13,13 +13,25 @@ pub(crate) struct Replica<S> {
     pub(crate) chain: Chain,
     pub(crate) state: S,
     pub(crate) head: Head,
+    /// Where the last line before the head starts.
+    pub(crate) last_line: Head,
+    /// Whether this process made everything up to the head durable. What it only read, or has from
+    /// a snapshot, can have been taken back since, and other lines written in its place.
+    pub(crate) durable: bool,
     /// Hash of the first event.
     pub(crate) first: Option<Hash>,
 }
 
 impl<S: State> Default for Replica<S> {
     fn default() -> Self {
-        Self { chain: Chain::default(), state: S::default(), head: Head::EMPTY, first: None }
+        Self {
+            chain: Chain::default(),
+            state: S::default(),
+            head: Head::EMPTY,
+            last_line: Head::EMPTY,
+            durable: false,
+            first: None,
+        }
     }
 }
 
@@ -46,9 +58,27 @@ impl<S: State> Replica<S> {
                 return Err(Damage { ledger, index, what: gap.to_string() });
             }
             self.push(&event);
+            self.last_line = self.head;
             self.head = Head::at(self.head.bytes + line.len() as u64);
+            self.durable = false;
         }
         Ok(())
+    }
+
+    /// Moves the head behind `lines`, whose events were taken in, and which are durable now.
+    pub(crate) fn appended(&mut self, lines: &[u8], head: Head) {
+        let last = lines.split_inclusive(|&byte| byte == b'\n').next_back().map_or(0, <[u8]>::len);
+        self.last_line = Head::at(head.bytes.saturating_sub(last as u64));
+        self.head = head;
+        self.durable = true;
+    }
+
+    /// Whether the ledger, which nobody can change meanwhile, still begins with what is known here.
+    pub(crate) fn stands_in(&self, batch: &dyn Batch) -> Result<bool, StoreError> {
+        if self.durable || self.head == Head::EMPTY {
+            return Ok(self.head <= batch.head());
+        }
+        ends_at(batch, self.last_line, self.head, self.chain.head)
     }
 
     /// Takes in one event, without moving the head.
@@ -57,6 +87,26 @@ impl<S: State> Replica<S> {
         self.chain.push(event);
         self.state.apply(event);
     }
+}
+
+/// Whether the line of a ledger from `last_line` to `head` is the event with this hash. The hash
+/// covers everything before it, so one line tells.
+pub(crate) fn ends_at(
+    batch: &dyn Batch,
+    last_line: Head,
+    head: Head,
+    hash: Hash,
+) -> Result<bool, StoreError> {
+    if batch.head() < head {
+        return Ok(false);
+    }
+    let lines = match batch.read(last_line, 1) {
+        Err(StoreError::CutBack { .. } | StoreError::NotALineStart { .. }) => return Ok(false),
+        lines => lines?,
+    };
+    let Some(line) = lines.strip_suffix(b"\n") else { return Ok(false) };
+    Ok(last_line.bytes + lines.len() as u64 == head.bytes
+        && read(line).is_ok_and(|event| event.event_hash == hash))
 }
 
 /// One line as an event. Signatures are the verifier's: a writer trusts its own disk that far, but

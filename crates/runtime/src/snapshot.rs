@@ -1,7 +1,7 @@
 //! Snapshots: derived state, so that a short-lived process need not replay a long ledger.
 //!
-//! A snapshot is signed by the recorder and bound to the ledger's head and to the version of the
-//! state. One that does not fit is thrown away; the verifier never reads any. Losing one costs time
+//! A snapshot is signed by the recorder and bound to the ledger's last line and to the version of
+//! the state. One that does not fit is thrown away; the verifier never reads any. Losing one costs time
 //! only, so it is not synced.
 
 use countersign_format::event::SCHEMA_VERSION;
@@ -27,6 +27,7 @@ struct Body {
     state_version: u32,
     ledger: String,
     bytes: u64,
+    last_line: u64,
     first: Option<Hash>,
     chain: Chain,
     state: Value,
@@ -43,7 +44,8 @@ fn message(body: &[u8]) -> Vec<u8> {
     [DOMAIN, Hash::of(body).as_bytes()].concat()
 }
 
-/// Stores a snapshot of `replica`. A failure is no loss.
+/// Stores a snapshot of `replica`, which is durable: what power loss can take does not belong into
+/// a file that may survive it. A failure is no loss.
 pub(crate) fn store<S: State>(
     store: &FileStore,
     ledger: LedgerId,
@@ -56,6 +58,7 @@ pub(crate) fn store<S: State>(
         state_version: S::VERSION,
         ledger: ledger.to_string(),
         bytes: replica.head.bytes,
+        last_line: replica.last_line.bytes,
         first: replica.first,
         chain: replica.chain.clone(),
         state,
@@ -80,17 +83,20 @@ pub(crate) fn load<S: State>(
         chain: body.chain,
         state: serde_json::from_value(body.state).ok()?,
         head: Head::at(body.bytes),
+        last_line: Head::at(body.last_line),
+        durable: false,
         first: body.first,
     })
 }
 
-/// The head alone, for whoever does not care what the events come to.
+/// The head and where its last line starts, for whoever does not care what the events come to.
 pub(crate) fn load_chain(
     store: &FileStore,
     ledger: LedgerId,
     recorder: impl FnOnce(&str) -> Option<PublicKey>,
-) -> Option<(Chain, Head)> {
-    body(store, ledger, recorder).map(|body| (body.chain, Head::at(body.bytes)))
+) -> Option<(Chain, Head, Head)> {
+    let body = body(store, ledger, recorder)?;
+    Some((body.chain, Head::at(body.bytes), Head::at(body.last_line)))
 }
 
 fn body(

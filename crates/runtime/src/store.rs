@@ -100,8 +100,8 @@ pub struct Repaired {
     pub tail: TornTail,
     /// The hash of the bytes that were set aside.
     pub hash: Hash,
-    /// What they are kept as: a name below the ledger.
-    pub kept_as: String,
+    /// Where they are now, beside the ledger.
+    pub copy: String,
 }
 
 /// Why a store could not do what was asked.

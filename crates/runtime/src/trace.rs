@@ -232,9 +232,9 @@ impl Workspace {
         }
     }
 
-    /// Where the log stands now.
+    /// Where the log stands now. A trace names it in its first event, so it must not be taken back.
     pub(crate) fn log_pin(&self) -> Result<LogPin, WorkspaceError> {
-        Ok(self.shared.log.look(|replica| LogPin {
+        Ok(self.shared.log.look_durable(|replica| LogPin {
             origin: replica.state.origin.clone(),
             size: replica.chain.events,
             head: replica.chain.head,
@@ -343,7 +343,7 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         // What the next process would have to replay is kept short; failing to is no loss.
-        let _ = self.writer.look(|replica| {
+        self.writer.recall(|replica| {
             if replica.head > Head::EMPTY {
                 let _ = self.host.keep_snapshot(replica, SNAPSHOT_BEHIND);
             }

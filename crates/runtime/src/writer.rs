@@ -4,6 +4,8 @@
 //! appended, decides and signs for everybody in the queue, appends and syncs once, and tells each
 //! caller what became of its command. Nobody is told anything before the sync.
 
+mod look;
+
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -101,7 +103,8 @@ pub(crate) trait Host<S: State>: Send + Sync + fmt::Debug {
     /// What is known of the ledger without reading all of it: a snapshot, or nothing.
     fn fresh(&self) -> Replica<S>;
 
-    /// Called after a batch is durable and its lock is free.
+    /// Called after a batch is durable, still under the ledger's lock: of two who tell the log of
+    /// one trace, the second must see what the first has told.
     fn committed(&self, commit: &Commit<'_, S>) -> Result<(), WriteError>;
 }
 
@@ -245,15 +248,9 @@ impl<S: State> Writer<S> {
         let outcome = self.append(&mut replica, &mut jobs, &mut answers);
         let left: Vec<Job<S>> = jobs.collect();
         let log_lag = match outcome {
-            Ok(grown) => {
-                let told = match grown {
-                    Some((before, ended_before)) => {
-                        self.host.committed(&Commit { before, ended_before, replica: &replica })
-                    }
-                    None => Ok(()),
-                };
+            Ok(log_lag) => {
                 *core = Some(replica);
-                told.err()
+                log_lag
             }
             Err(error) => {
                 // The pending state is void: nobody knows what is on disk until it is read again.
@@ -277,18 +274,17 @@ impl<S: State> Writer<S> {
         left
     }
 
-    /// Appends what the jobs bring. Says how long the ledger was before, and whether it had ended;
-    /// nothing if it did not grow.
+    /// Appends what the jobs bring, and tells the log. Gives what went wrong with the latter.
     fn append(
         &self,
         replica: &mut Replica<S>,
         jobs: &mut std::vec::IntoIter<Job<S>>,
         answers: &mut Vec<Answer>,
-    ) -> Result<Option<(u64, Option<TraceStatus>)>, WriteError> {
+    ) -> Result<Option<WriteError>, WriteError> {
         let mut batch =
             self.store.begin_from(self.ledger, replica.head).map_err(|e| self.failed(e))?;
         self.catch_up(replica, &*batch)?;
-        let before = (replica.chain.events, replica.state.ended());
+        let (before, ended_before) = (replica.chain.events, replica.state.ended());
         self.host.refresh(&replica.state)?;
         let mut lines = Vec::new();
         if let Some(torn) = self.set_torn_tail_aside(replica, &mut *batch)? {
@@ -305,8 +301,10 @@ impl<S: State> Writer<S> {
             return Ok(None);
         }
         // If we die before the sync, the lines are there or not; nobody was told of them.
-        replica.head = batch.append(&lines).map_err(|error| self.failed(error))?;
-        Ok(Some(before))
+        let head = batch.append(&lines).map_err(|error| self.failed(error))?;
+        replica.appended(&lines, head);
+        // If we die here, the log lacks what the trace has; the next writer tells it.
+        Ok(self.host.committed(&Commit { before, ended_before, replica }).err())
     }
 
     fn failed(&self, error: StoreError) -> WriteError {
@@ -314,7 +312,7 @@ impl<S: State> Writer<S> {
     }
 
     fn catch_up(&self, replica: &mut Replica<S>, batch: &dyn Batch) -> Result<(), WriteError> {
-        if batch.head() < replica.head {
+        if !replica.stands_in(batch).map_err(|error| self.failed(error))? {
             // Lines that were never acknowledged were taken back; what we knew is void.
             *replica = Replica::default();
         }
@@ -342,7 +340,7 @@ impl<S: State> Writer<S> {
         Ok(repaired.filter(|_| replica.chain.events > 0).map(|repaired| SetAside {
             bytes: repaired.tail.bytes,
             hash: repaired.hash,
-            file: repaired.kept_as,
+            file: repaired.copy,
         }))
     }
 
@@ -427,49 +425,6 @@ impl<S: State> Writer<S> {
             raw_clock,
             actor: &party.actor,
         }
-    }
-
-    /// Brings the replica up to what is in the ledger now, without writing, and looks at it.
-    pub(crate) fn look<T>(&self, at: impl FnOnce(&Replica<S>) -> T) -> Result<T, WriteError> {
-        let mut core = lock(&self.core);
-        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
-        let outcome = self.read_on(&mut replica);
-        let seen = outcome.map(|()| at(&replica));
-        if seen.is_ok() {
-            *core = Some(replica);
-        }
-        seen
-    }
-
-    fn read_on(&self, replica: &mut Replica<S>) -> Result<(), WriteError> {
-        let mut tries = 0;
-        while self.store.moved(self.ledger, replica.head).map_err(|e| self.failed(e))? {
-            let lines = match self.store.read(self.ledger, replica.head, READ_BYTES) {
-                Ok(lines) => lines,
-                Err(StoreError::CutBack { .. } | StoreError::NotALineStart { .. })
-                    if tries == 0 =>
-                {
-                    tries += 1;
-                    *replica = Replica::default();
-                    continue;
-                }
-                Err(error) => return Err(self.failed(error)),
-            };
-            if lines.is_empty() {
-                // Only a torn tail follows.
-                return Ok(());
-            }
-            match replica.take_lines(self.ledger, &lines) {
-                Ok(()) => {}
-                // Lines that we had read were taken back and others written in their place.
-                Err(_) if tries == 0 => {
-                    tries += 1;
-                    *replica = Replica::default();
-                }
-                Err(damage) => return Err(WriteError::Damaged(Arc::new(damage))),
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,8 +1,13 @@
 //! What crashes leave between a trace and the log, and what the next writer makes of it.
 #![cfg(test)]
 
-use countersign_format::report::{Closed, VerificationStatus};
+use std::path::{Path, PathBuf};
+
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::report::{Closed, VerificationReport, VerificationStatus};
 use countersign_protocol::recording::RecordingCommand;
+use countersign_runtime::Reconciled;
 use countersign_testkit::{TestHome, note};
 
 /// The checkpoint is not synced, since the log says the same: after power loss its name may be
@@ -60,4 +65,170 @@ fn half_a_conclusion_is_completed_by_concluding_again() {
     std::fs::write(&path, lines[..2].concat()).unwrap();
     home.reopen().recording(id).unwrap().conclude("done").unwrap();
     assert_eq!(home.check(id, 4).closed, Closed::Yes);
+}
+
+/// A writer that died while it copied torn bytes left half a copy under the first name. The next
+/// one made a whole copy under the second name, and recorded the first.
+#[test]
+fn the_record_of_a_torn_tail_names_the_copy_that_holds_it() {
+    let home = TestHome::new();
+    let id = home.recording().id();
+    let path = home.workspace.trace_file(id);
+    let whole = std::fs::read(&path).unwrap();
+    let torn = b"{\"actor\":{\"agent_id\":\"rec";
+    std::fs::write(&path, [&whole, &torn[..]].concat()).unwrap();
+    let dir = path.with_file_name("torn");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join(format!("{}-0", whole.len())), &torn[..5]).unwrap();
+
+    home.reopen().recording(id).unwrap().submit(note("after")).unwrap();
+    home.check(id, 3);
+    let recovered = &home.events(id)[1];
+    let name = recovered.payload["torn_file"].as_str().unwrap();
+    let kept = std::fs::read(path.with_file_name("").join(name)).unwrap();
+    assert_eq!(kept, torn);
+    assert_eq!(recovered.payload["torn_hash"], Hash::of(torn).to_hex());
+}
+
+/// What the log and the files beside it hold.
+struct LogFiles(Vec<(PathBuf, Option<Vec<u8>>)>);
+
+impl LogFiles {
+    fn of(home: &Path) -> Self {
+        let files =
+            ["events.jsonl", "checkpoint", "snapshot"].map(|name| home.join("log").join(name));
+        Self(files.into_iter().map(|path| (path.clone(), std::fs::read(path).ok())).collect())
+    }
+
+    /// Puts back what was, as if a writer had died before it told the log.
+    fn restore(&self) {
+        for (path, bytes) in &self.0 {
+            match bytes {
+                Some(bytes) => std::fs::write(path, bytes).unwrap(),
+                None if path.exists() => std::fs::remove_file(path).unwrap(),
+                None => {}
+            }
+        }
+    }
+}
+
+fn entry_is_missing(report: &VerificationReport) {
+    assert_eq!(report.failures, []);
+    let codes: Vec<_> = report.warnings.iter().map(|it| it.warning_code.as_str()).collect();
+    assert_eq!(codes, ["LOG_ENTRY_MISSING"]);
+    assert_eq!(report.closed, Closed::No);
+}
+
+#[test]
+fn a_trace_of_which_the_log_was_not_told_is_told_of_by_the_next_writer() {
+    let home = TestHome::new();
+    let log = LogFiles::of(&home.path());
+    let id = home.recording().id();
+    log.restore();
+    entry_is_missing(&home.verify(id));
+    home.reopen().recording(id).unwrap().submit(note("next")).unwrap();
+    home.check(id, 2);
+}
+
+#[test]
+fn a_trace_of_which_the_log_was_not_told_is_told_of_by_repair() {
+    let home = TestHome::new();
+    let log = LogFiles::of(&home.path());
+    let id = home.recording().id();
+    log.restore();
+    entry_is_missing(&home.verify(id));
+    let workspace = home.reopen();
+    assert_eq!(workspace.reconcile_all().unwrap(), [Reconciled::Opened(id)]);
+    home.check(id, 1);
+    assert_eq!(workspace.reconcile_all().unwrap(), []);
+    home.check(id, 1);
+}
+
+#[test]
+fn an_end_of_which_the_log_was_not_told_is_told_of_by_repair() {
+    let (home, id) = ended_and_not_told();
+    assert_eq!(home.reopen().reconcile_all().unwrap(), [Reconciled::Closed(id)]);
+    assert_eq!(home.check(id, 5).closed, Closed::Yes);
+    assert_eq!(home.reopen().reconcile_all().unwrap(), []);
+}
+
+#[test]
+fn an_end_of_which_the_log_was_not_told_is_told_of_by_the_next_writer() {
+    let (home, id) = ended_and_not_told();
+    redact(&home, id);
+    assert_eq!(home.check(id, 6).closed, Closed::Yes);
+}
+
+#[test]
+fn a_key_change_tells_the_log_what_it_was_not_told_before() {
+    let (home, id) = ended_and_not_told();
+    let workspace = home.reopen();
+    let recorder = workspace.find_key("recorder").unwrap();
+    workspace.rotate_key(&recorder.key_id).unwrap();
+    assert_eq!(home.check(id, 5).closed, Closed::Yes);
+}
+
+fn ended_and_not_told() -> (TestHome, Ulid) {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let id = recording.id();
+    recording.submit(note("one")).unwrap();
+    let log = LogFiles::of(&home.path());
+    recording.conclude("done").unwrap();
+    drop(recording);
+    log.restore();
+    entry_is_missing(&home.verify(id));
+    (home, id)
+}
+
+fn redact(home: &TestHome, id: Ulid) {
+    let redact = RecordingCommand::Redact { artifact_hash: Hash::of(b"x"), reason: "test".into() };
+    home.reopen().recording(id).unwrap().submit(redact).unwrap();
+}
+
+/// The state of the log holds open traces only, so a writer takes an ended trace that the log does
+/// not know for one that was closed, and tells of its length alone. Repair then found an entry, and
+/// never told that the trace was opened and closed.
+#[test]
+fn repair_also_opens_a_trace_of_which_the_log_knows_no_more_than_its_length() {
+    let home = TestHome::new();
+    let log = LogFiles::of(&home.path());
+    let recording = home.recording();
+    let id = recording.id();
+    recording.conclude("done").unwrap();
+    drop(recording);
+    log.restore();
+    redact(&home, id);
+    let done = home.reopen().reconcile_all().unwrap();
+    assert_eq!(done, [Reconciled::Opened(id), Reconciled::Closed(id)]);
+    assert_eq!(home.check(id, 5).closed, Closed::Yes);
+}
+
+/// Repair, and every change of keys, tells the log of a trace whose writer is just about to do so.
+/// The writer was then refused, and took it for a failure to begin.
+#[test]
+fn a_recording_begins_although_repair_was_faster_to_tell_the_log() {
+    let home = TestHome::new();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let ids = std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let workspace = home.reopen();
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    workspace.reconcile_all().unwrap();
+                }
+            });
+        }
+        let begun: Result<Vec<Ulid>, _> = (0..60)
+            .map(|_| {
+                let recording = home.workspace.begin_recording(None, None)?;
+                recording.conclude("done").map(|_| recording.id())
+            })
+            .collect();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        begun.unwrap()
+    });
+    for id in ids {
+        assert_eq!(home.check(id, 4).closed, Closed::Yes);
+    }
 }

@@ -97,3 +97,26 @@ fn threads_of_several_processes_share_syncs_and_none_is_lost() {
     assert_eq!(acked.len(), 4 * 8 * 50);
     home.check_acked(id, 4 * 8 * 50 + 1, &acked);
 }
+
+#[test]
+fn writers_killed_while_they_begin_leave_nothing_that_repair_cannot_settle() {
+    let home = TestHome::new();
+    let mut dice = Dice(2);
+    let mut begun = Vec::new();
+    for number in 0..60 {
+        let arguments = [&number.to_string(), "1000000"];
+        let mut writer = Process::start(&mut appender(APPENDER, &home, "new", &arguments));
+        writer.listen(Duration::from_micros(dice.below(50_000)));
+        let told = writer.kill();
+        assert_eq!(told.errors, [] as [String; 0]);
+        begun.extend(told.begun.map(|id| (id, told.acked)));
+    }
+    assert!((1..60).contains(&begun.len()), "{} of 60 came to begin", begun.len());
+    home.reopen().reconcile_all().unwrap();
+    for (id, acked) in begun {
+        home.check_acked(id, home.events(id).len() as u64, &acked);
+    }
+    for id in home.workspace.trace_ids().unwrap() {
+        home.check(id, home.events(id).len() as u64);
+    }
+}

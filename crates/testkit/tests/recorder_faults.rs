@@ -12,7 +12,7 @@ use countersign_protocol::recording::RecordingCommand;
 use countersign_runtime::disk::Op;
 use countersign_runtime::store::Blobs as _;
 use countersign_runtime::{Recording, Workspace};
-use countersign_testkit::disk::{EIO, ENOSPC, Fault, SimDisk};
+use countersign_testkit::disk::{DiskFault, EIO, ENOSPC, SimDisk};
 use countersign_testkit::note;
 use countersign_testkit::sim::SimHome;
 
@@ -135,7 +135,7 @@ fn go_on(workspace: &Workspace, id: Ulid) -> Result<(), String> {
 /// Writes on a disk with this script, and checks it after the process and after power is gone.
 fn run(
     home: &SimHome,
-    mut script: impl FnMut(Op, u64) -> Fault + Send + 'static,
+    mut script: impl FnMut(Op, u64) -> DiskFault + Send + 'static,
 ) -> Result<u64, String> {
     let disk = home.disk();
     let workspace = home.open(&disk, 5).map_err(|error| error.to_string())?;
@@ -151,41 +151,68 @@ fn run(
     Ok(operations)
 }
 
-fn sweep(fault: Fault) {
+fn sweep(fault: DiskFault) {
     let home = SimHome::new();
-    let operations = run(&home, |_, _| Fault::None).unwrap();
+    let operations = run(&home, |_, _| DiskFault::None).unwrap();
     assert!(operations > 100, "the sweep covers only {operations} operations");
     for at in 1..=operations {
-        run(&home, move |_, count| if count == at { fault } else { Fault::None })
+        run(&home, move |_, count| if count == at { fault } else { DiskFault::None })
             .unwrap_or_else(|error| panic!("{fault:?} at operation {at}: {error}"));
     }
 }
 
 #[test]
 fn an_operation_that_fails_takes_nothing_acknowledged_with_it() {
-    sweep(Fault::Fail(EIO));
+    sweep(DiskFault::Fail(EIO));
 }
 
 #[test]
 fn an_operation_that_succeeds_and_is_reported_as_failed_leaves_a_sound_trace() {
-    sweep(Fault::FailAfter(EIO));
+    sweep(DiskFault::FailAfter(EIO));
 }
 
 #[test]
 fn a_write_that_stops_half_way_leaves_a_sound_trace() {
-    sweep(Fault::ShortWrite(7, ENOSPC));
+    sweep(DiskFault::ShortWrite(7, ENOSPC));
 }
 
 #[test]
 fn a_recorder_that_dies_anywhere_is_continued_by_the_next() {
-    sweep(Fault::Die);
+    sweep(DiskFault::Die);
 }
 
 #[test]
 fn the_sweep_catches_a_disk_that_does_not_sync() {
     for unsynced in [Op::SyncData, Op::SyncDir] {
         let home = SimHome::new();
-        let caught = run(&home, move |op, _| if op == unsynced { Fault::Lie } else { Fault::None });
+        let caught =
+            run(&home, move |op, _| if op == unsynced { DiskFault::Lie } else { DiskFault::None });
         assert!(caught.is_err(), "{unsynced:?} could be left out, and nobody would notice");
     }
+}
+
+/// The first event of a trace names how far the log had come. It named an entry that another
+/// process had written, but died before it could sync: power loss took the entry, and left a trace
+/// that contradicts the log for good.
+#[test]
+fn a_trace_never_names_a_log_entry_that_power_loss_can_take() {
+    let home = SimHome::new();
+    let first = home.disk();
+    dies_at_the_log(&home, &first, 5, Op::SyncData);
+    let second = first.restart();
+    dies_at_the_log(&home, &second, 6, Op::Write);
+    for seed in 0..20 {
+        check(&home, &second.lose_power(seed), &Told::default())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+/// A process that begins a recording and dies at an operation on the log.
+fn dies_at_the_log(home: &SimHome, disk: &SimDisk, seed: u64, fatal: Op) {
+    let workspace = home.open(disk, seed).unwrap();
+    disk.script(move |op, path, _| {
+        let here = op == fatal && path.ends_with("log/events.jsonl");
+        if here { DiskFault::Die } else { DiskFault::None }
+    });
+    workspace.begin_recording(None, None).unwrap_err();
 }

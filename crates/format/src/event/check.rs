@@ -179,7 +179,10 @@ pub fn event_schema() -> Value {
         .map(|event_type| {
             json!({
                 "if": { "properties": { "event_type": { "const": event_type.as_str() } } },
-                "then": { "properties": { "payload": object_schema(payload::fields(*event_type)) } },
+                "then": { "properties": {
+                    "payload": object_schema(payload::fields(*event_type)),
+                    "payload_type": { "const": event_type.as_str() },
+                } },
             })
         })
         .collect();

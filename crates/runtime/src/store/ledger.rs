@@ -268,7 +268,8 @@ impl FileBatch {
         let dir = self.inner.ledger_dir(self.id).join("torn");
         self.inner.ensure_dir(&dir)?;
         for number in 0..TORN_COPIES_MAX {
-            let path = dir.join(format!("{keep}-{number}"));
+            let name = format!("{keep}-{number}");
+            let path = dir.join(&name);
             match self.inner.disk.open(&path, Access::CreateNew) {
                 Err(error) if error.is_taken() => {}
                 Err(error) => return Err(error),
@@ -278,7 +279,7 @@ impl FileBatch {
                         let _ = self.inner.disk.remove(&path);
                     })?;
                     self.inner.disk.sync_dir(&dir)?;
-                    return Ok((hash, format!("torn/{keep}-{number}")));
+                    return Ok((hash, format!("torn/{name}")));
                 }
             }
         }
@@ -377,7 +378,7 @@ impl Batch for FileBatch {
         if keep_at == len {
             return Ok(None);
         }
-        let (hash, kept_as) = self.set_aside(open, keep_at, len)?;
+        let (hash, copy) = self.set_aside(open, keep_at, len)?;
         // If we die here, the bytes are there twice, and the next repair makes another copy.
         open.file
             .set_len(keep_at)
@@ -390,7 +391,7 @@ impl Batch for FileBatch {
             open.durable = keep_at;
         }
         let tail = TornTail { at: keep, bytes: len - keep_at };
-        Ok(Some(Repaired { tail, hash, kept_as }))
+        Ok(Some(Repaired { tail, hash, copy }))
     }
 }
 

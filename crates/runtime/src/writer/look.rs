@@ -1,0 +1,77 @@
+//! Looking at a ledger through its writer, without writing.
+
+use std::sync::Arc;
+
+use countersign_protocol::State;
+
+use super::{READ_BYTES, WriteError, Writer, lock};
+use crate::replica::Replica;
+use crate::store::{Ledgers as _, StoreError};
+
+impl<S: State> Writer<S> {
+    /// Brings the replica up to what is in the ledger now, without writing, and looks at it.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&Replica<S>) -> T) -> Result<T, WriteError> {
+        let mut core = lock(&self.core);
+        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
+        let outcome = self.read_on(&mut replica);
+        let seen = outcome.map(|()| at(&replica));
+        if seen.is_ok() {
+            *core = Some(replica);
+        }
+        seen
+    }
+
+    /// As `look`, at nothing but lines that survive power loss.
+    pub(crate) fn look_durable<T>(
+        &self,
+        at: impl FnOnce(&Replica<S>) -> T,
+    ) -> Result<T, WriteError> {
+        let mut core = lock(&self.core);
+        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
+        let mut batch =
+            self.store.begin_from(self.ledger, replica.head).map_err(|e| self.failed(e))?;
+        self.catch_up(&mut replica, &*batch)?;
+        batch.sync().map_err(|error| self.failed(error))?;
+        drop(batch);
+        replica.durable = true;
+        let seen = at(&replica);
+        *core = Some(replica);
+        Ok(seen)
+    }
+
+    /// Looks at what this process last knew, if that is durable.
+    pub(crate) fn recall(&self, at: impl FnOnce(&Replica<S>)) {
+        lock(&self.core).as_ref().filter(|replica| replica.durable).map(at);
+    }
+
+    fn read_on(&self, replica: &mut Replica<S>) -> Result<(), WriteError> {
+        let mut tries = 0;
+        while self.store.moved(self.ledger, replica.head).map_err(|e| self.failed(e))? {
+            let lines = match self.store.read(self.ledger, replica.head, READ_BYTES) {
+                Ok(lines) => lines,
+                Err(StoreError::CutBack { .. } | StoreError::NotALineStart { .. })
+                    if tries == 0 =>
+                {
+                    tries += 1;
+                    *replica = Replica::default();
+                    continue;
+                }
+                Err(error) => return Err(self.failed(error)),
+            };
+            if lines.is_empty() {
+                // Only a torn tail follows.
+                return Ok(());
+            }
+            match replica.take_lines(self.ledger, &lines) {
+                Ok(()) => {}
+                // Lines that we had read were taken back and others written in their place.
+                Err(_) if tries == 0 => {
+                    tries += 1;
+                    *replica = Replica::default();
+                }
+                Err(damage) => return Err(WriteError::Damaged(Arc::new(damage))),
+            }
+        }
+        Ok(())
+    }
+}

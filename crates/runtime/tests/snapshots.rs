@@ -1,0 +1,296 @@
+//! Snapshots and other caches: one that does not fit is thrown away, and nothing but speed is lost.
+#![cfg(test)]
+
+use std::path::{Path, PathBuf};
+
+use countersign_format::event::EventRef;
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_protocol::recording::RecordingCommand;
+use countersign_testkit::{TestHome, note};
+use serde_json::Value;
+
+/// A recording that is long enough to have a snapshot, with an intent that has not started.
+struct Long {
+    home: TestHome,
+    id: Ulid,
+    intent: EventRef,
+}
+
+/// Its first event, the intent, and the notes.
+const EVENTS: u64 = 42;
+
+impl Long {
+    fn new() -> Self {
+        let home = TestHome::new();
+        let recording = home.recording();
+        let intend = RecordingCommand::Intend {
+            tool_name: "exec".into(),
+            input_hash: Hash::of(b"ls"),
+            safety_classification: "low".into(),
+            justification: "to see what is there".into(),
+            artifacts: vec![],
+        };
+        let event = recording.submit(intend).unwrap().events.remove(0);
+        let intent = EventRef { event_id: event.event_id, seq: event.seq.unwrap() };
+        for round in 0..EVENTS - 2 {
+            recording.submit(note(&format!("{round:03}"))).unwrap();
+        }
+        let id = recording.id();
+        drop(recording);
+        let long = Self { home, id, intent };
+        assert!(long.snapshot().exists());
+        long
+    }
+
+    fn snapshot(&self) -> PathBuf {
+        self.home.workspace.trace_file(self.id).with_file_name("snapshot")
+    }
+
+    /// What a process that opens the workspace now makes of it is what the events say.
+    fn goes_on(self, case: &str) {
+        let workspace = self.home.reopen();
+        let recording = workspace.recording(self.id).unwrap();
+        assert_eq!(recording.size().unwrap(), EVENTS, "{case}");
+        let start = RecordingCommand::Start { intent: self.intent.clone() };
+        let started = recording.submit(start).unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(started.events[0].seq, Some(EVENTS), "{case}");
+        self.home.check(self.id, EVENTS + 1);
+    }
+}
+
+/// The snapshot with its body changed, signed again with the key of this id if there is one.
+fn rewrite(long: &Long, change: impl FnOnce(&mut Value), key_id: Option<&str>) {
+    let text = std::fs::read_to_string(long.snapshot()).unwrap();
+    let mut snapshot: Value = serde_json::from_str(&text).unwrap();
+    change(&mut snapshot["body"]);
+    if let Some(key_id) = key_id {
+        // The order of members in a snapshot is that of its own type, not of this value.
+        let (start, end) = (text.find("{\"schema").unwrap(), text.find(",\"key_id\"").unwrap());
+        let mut body = text[start..end].to_owned();
+        let version = |value: &Value| format!("\"state_version\":{value},");
+        let old: Value = serde_json::from_str(&body).unwrap();
+        body = body
+            .replace(&version(&old["state_version"]), &version(&snapshot["body"]["state_version"]));
+        let secret = long.home.workspace.keyring().load(key_id.parse().unwrap()).unwrap();
+        let hash = Hash::of(body.as_bytes());
+        let message = [b"countersign-snapshot\n", &hash.as_bytes()[..]];
+        let signature = secret.sign(&message.concat()).to_string();
+        let signed =
+            format!("{{\"body\":{body},\"key_id\":\"{key_id}\",\"signature\":\"{signature}\"}}");
+        std::fs::write(long.snapshot(), signed).unwrap();
+    } else {
+        std::fs::write(long.snapshot(), serde_json::to_vec(&snapshot).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn a_snapshot_that_fits_is_used() {
+    let long = Long::new();
+    let recorder = long.home.workspace.find_key("recorder").unwrap();
+    rewrite(&long, |_| {}, Some(&recorder.key_id));
+    // The last event is out of reach for whoever would read the ledger from its beginning.
+    let path = long.home.workspace.trace_file(long.id);
+    let whole = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, whole.replacen("\"purpose\":\"000\"", "\"purpose\":\"xxx\"", 1)).unwrap();
+    assert_eq!(long.home.reopen().recording(long.id).unwrap().size().unwrap(), EVENTS);
+    std::fs::write(&path, whole).unwrap();
+    long.goes_on("as it was");
+}
+
+#[test]
+fn an_edited_snapshot_is_thrown_away() {
+    let long = Long::new();
+    rewrite(&long, |body| body["state"]["intents"] = serde_json::json!({}), None);
+    long.goes_on("state");
+    let long = Long::new();
+    rewrite(&long, |body| body["chain"]["head"] = Hash::of(b"other").to_hex().into(), None);
+    long.goes_on("head");
+    let long = Long::new();
+    rewrite(&long, |body| body["chain"]["events"] = 7.into(), None);
+    long.goes_on("size");
+}
+
+#[test]
+fn a_snapshot_that_somebody_else_signed_is_thrown_away() {
+    let long = Long::new();
+    let auditor = long.home.workspace.find_key("auditor").unwrap();
+    rewrite(&long, |_| {}, Some(&auditor.key_id));
+    long.goes_on("another key of this workspace");
+    let (long, other) = (Long::new(), Long::new());
+    std::fs::copy(other.snapshot(), long.snapshot()).unwrap();
+    long.goes_on("another workspace");
+}
+
+#[test]
+fn the_snapshot_of_another_recording_is_thrown_away() {
+    let long = Long::new();
+    let other = long.home.recording();
+    let place = long.home.workspace.trace_file(other.id()).with_file_name("snapshot");
+    std::fs::copy(long.snapshot(), place).unwrap();
+    let reopened = long.home.reopen();
+    let recording = reopened.recording(other.id()).unwrap();
+    assert_eq!(recording.size().unwrap(), 1);
+    recording.submit(note("second")).unwrap();
+    long.home.check(other.id(), 2);
+}
+
+#[test]
+fn a_snapshot_of_another_version_of_the_state_is_thrown_away() {
+    let long = Long::new();
+    let recorder = long.home.workspace.find_key("recorder").unwrap();
+    rewrite(&long, |body| body["state_version"] = 99.into(), Some(&recorder.key_id));
+    long.goes_on("version");
+}
+
+#[test]
+fn a_torn_snapshot_is_thrown_away() {
+    for keep in [0, 1, 300, 700] {
+        let long = Long::new();
+        let bytes = std::fs::read(long.snapshot()).unwrap();
+        assert!(bytes.len() > 700);
+        std::fs::write(long.snapshot(), &bytes[..keep]).unwrap();
+        long.goes_on(&format!("{keep} bytes"));
+    }
+}
+
+#[test]
+fn a_stale_snapshot_is_caught_up() {
+    let long = Long::new();
+    let old = std::fs::read(long.snapshot()).unwrap();
+    let recording = long.home.workspace.recording(long.id).unwrap();
+    for round in 0..40 {
+        recording.submit(note(&round.to_string())).unwrap();
+    }
+    drop(recording);
+    assert_ne!(std::fs::read(long.snapshot()).unwrap(), old, "there is a newer one");
+    std::fs::write(long.snapshot(), old).unwrap();
+    let reopened = long.home.reopen();
+    let recording = reopened.recording(long.id).unwrap();
+    assert_eq!(recording.size().unwrap(), EVENTS + 40);
+    recording.submit(RecordingCommand::Start { intent: long.intent.clone() }).unwrap();
+    long.home.check(long.id, EVENTS + 41);
+}
+
+/// A process kept a snapshot of lines that it had read before they were synced. Power loss took the
+/// last of them, another line of the same length was written in its place, and the next process,
+/// which compared lengths only, built on the snapshot: its event followed one that does not exist.
+#[test]
+fn a_snapshot_of_lines_that_were_taken_back_is_thrown_away() {
+    let long = Long::new();
+    let path = long.home.workspace.trace_file(long.id);
+    let whole = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, cut_last_line(&whole)).unwrap();
+    let replace = long.home.reopen();
+    replace.recording(long.id).unwrap().submit(note("xyz")).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), whole.len() as u64);
+    long.goes_on("as long as the ledger");
+}
+
+/// As above, where keys change: the log was told of an event that does not exist.
+#[test]
+fn a_rotation_does_not_checkpoint_lines_that_were_taken_back() {
+    let long = Long::new();
+    let path = long.home.workspace.trace_file(long.id);
+    let whole = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, cut_last_line(&whole)).unwrap();
+    let replace = long.home.reopen();
+    replace.recording(long.id).unwrap().submit(note("xyz")).unwrap();
+    let recorder = long.home.workspace.find_key("recorder").unwrap();
+    long.home.workspace.rotate_key(&recorder.key_id).unwrap();
+    long.goes_on("with the new key");
+}
+
+/// As above, within one process: what it had read was taken back by a writer whose sync failed.
+#[test]
+fn lines_that_were_read_and_taken_back_are_not_built_on() {
+    for purpose in ["two", "a longer one", "2"] {
+        let home = TestHome::new();
+        let recording = home.recording();
+        let reopened = home.reopen();
+        let reader = reopened.recording(recording.id()).unwrap();
+        recording.submit(note("one")).unwrap();
+        assert_eq!(reader.size().unwrap(), 2);
+        let path = home.workspace.trace_file(recording.id());
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, cut_last_line(&whole)).unwrap();
+        let replace = home.reopen();
+        replace.recording(recording.id()).unwrap().submit(note(purpose)).unwrap();
+        reader.submit(note("three")).unwrap_or_else(|error| panic!("{purpose}: {error:?}"));
+        home.check(recording.id(), 3);
+    }
+}
+
+fn cut_last_line(text: &str) -> &str {
+    let end = text.trim_end().rfind('\n').unwrap();
+    &text[..=end]
+}
+
+#[test]
+fn caches_can_be_deleted_at_any_time() {
+    let long = Long::new();
+    let home = &long.home;
+    let dir = home.workspace.trace_file(long.id).with_file_name("");
+    let caches = [
+        dir.join("snapshot"),
+        dir.join("trace.json"),
+        home.path().join("log/checkpoint"),
+        home.path().join("log/snapshot"),
+        home.path().join("changes"),
+    ];
+    let here = home.workspace.recording(long.id).unwrap();
+    let mut events = EVENTS;
+    for cache in &caches {
+        let _ = std::fs::remove_file(cache);
+        home.check(long.id, events);
+        here.submit(note("here")).unwrap();
+        home.reopen().recording(long.id).unwrap().submit(note("elsewhere")).unwrap();
+        events += 2;
+        home.check(long.id, events);
+    }
+    here.conclude("done").unwrap();
+    let summary = home.workspace.summary(long.id).unwrap().unwrap();
+    for cache in &caches {
+        let _ = std::fs::remove_file(cache);
+    }
+    let report = home.check(long.id, events + 3);
+    assert_eq!(home.reopen().summary(long.id).unwrap().unwrap(), summary);
+    assert_eq!(report.metrics.events, summary.event_count);
+}
+
+#[test]
+fn the_snapshot_of_the_log_is_thrown_away_when_it_does_not_fit() {
+    let home = TestHome::new();
+    let snapshot = home.path().join("log/snapshot");
+    while !snapshot.exists() {
+        drop(home.recording());
+    }
+    let good = std::fs::read_to_string(&snapshot).unwrap();
+    let active = "\"status\":\"active\"";
+    assert!(good.contains(active));
+    for bad in [good.replace(active, "\"status\":\"revoked\""), String::new(), good[..99].into()] {
+        std::fs::write(&snapshot, bad).unwrap();
+        let recording = home.reopen().begin_recording(None, None).unwrap();
+        home.check(recording.id(), 1);
+    }
+}
+
+/// A pipe that nobody writes to stands in its place: whoever opened it would wait forever.
+#[test]
+fn the_verifier_never_opens_a_snapshot() {
+    let long = Long::new();
+    let before = long.home.check(long.id, EVENTS);
+    let log = long.home.path().join("log/snapshot");
+    for place in [long.snapshot(), log] {
+        let _ = std::fs::remove_file(&place);
+        make_pipe(&place);
+    }
+    let after = long.home.check(long.id, EVENTS);
+    assert_eq!(after.report_digest, before.report_digest);
+    long.goes_on("a writer refuses to wait for it");
+}
+
+fn make_pipe(path: &Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success(), "mkfifo {}", path.display());
+}
