@@ -75,7 +75,7 @@ pub(crate) fn read(
     let mut walk = Walk::new(wanted.profile);
     let mut view = LogView::default();
     let mut state = LogState::default();
-    let mut sizes = BTreeMap::new();
+    let mut traces = BTreeMap::new();
     let mut checkpoints = parse_checkpoints(wanted.checkpoints, findings);
     while let Some(raw) = lines.next_line()? {
         let Some(step) = walk.line(&raw, findings) else { continue };
@@ -94,7 +94,7 @@ pub(crate) fn read(
                 replay(&mut state, event, &step, findings);
             }
             view.collect(event, step.index, wanted.trace_id);
-            traces_only_grow(event, &step, &mut sizes, findings);
+            traces_only_grow(event, &step, &mut traces, findings);
         }
         if let Some(pin) = wanted.pin.filter(|pin| pin.size == walk.index) {
             let keys_head = state.keys_head == Some(pin.keys_head);
@@ -156,27 +156,37 @@ fn replay(state: &mut LogState, event: &Event, step: &Step, findings: &mut Findi
     state.apply(event);
 }
 
-/// The writer's state forgets closed traces; the reader remembers how far each had come.
+/// How far the log had a trace, and whether it had it as opened.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    opened: bool,
+    size: u64,
+}
+
+/// The writer's state forgets closed traces; the reader remembers how far each had come. A writer
+/// that makes up for a dead one may tell of a trace's length before it tells that it was opened.
 fn traces_only_grow(
     event: &Event,
     step: &Step,
-    sizes: &mut BTreeMap<String, u64>,
+    traces: &mut BTreeMap<String, Known>,
     findings: &mut Findings,
 ) {
-    let trace_id = event.payload.get("trace_id").and_then(Value::as_str).unwrap_or_default();
-    let known = sizes.get(trace_id).copied();
-    let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(1);
-    let wrong = match (event.event_type, known) {
-        (EventType::TraceOpened, Some(_)) => "is opened a second time",
-        (EventType::TraceCheckpointed | EventType::TraceClosed, None) => "was never opened",
-        (EventType::TraceCheckpointed | EventType::TraceClosed, Some(known)) if size < known => {
-            "has become shorter"
-        }
-        (EventType::TraceOpened | EventType::TraceCheckpointed | EventType::TraceClosed, _) => {
-            sizes.insert(trace_id.to_owned(), size);
-            return;
-        }
+    let opens = match event.event_type {
+        EventType::TraceOpened => true,
+        EventType::TraceCheckpointed | EventType::TraceClosed => false,
         _ => return,
+    };
+    let trace_id = event.payload.get("trace_id").and_then(Value::as_str).unwrap_or_default();
+    let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(0);
+    let known = traces.entry(trace_id.to_owned()).or_default();
+    let wrong = if opens && known.opened {
+        "is opened a second time"
+    } else if !opens && size < known.size {
+        "has become shorter"
+    } else {
+        known.opened |= opens;
+        known.size = known.size.max(size);
+        return;
     };
     let message = format!("trace {trace_id} {wrong}");
     findings.fail(CheckId::RolePolicy, FailureCode::RolePolicyViolation, &step.place, message);
