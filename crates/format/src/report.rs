@@ -215,6 +215,19 @@ pub enum FailureCode {
 }
 
 impl FailureCode {
+    /// The names of all codes.
+    pub const NAMES: [&'static str; 9] = [
+        "SIG_INVALID",
+        "SIG_MISSING",
+        "CHAIN_BREAK",
+        "HASH_MISMATCH",
+        "ARTIFACT_MISSING",
+        "ARTIFACT_HASH_MISMATCH",
+        "CLAIM_UNPROVEN",
+        "ROLE_POLICY_VIOLATION",
+        "SCHEMA_INVALID",
+    ];
+
     /// How bad it is.
     #[must_use]
     pub const fn severity(self) -> Severity {
@@ -264,6 +277,8 @@ pub enum Severity {
     Critical,
 }
 
+const COUNT: Shape = Shape::Integer(0, INTEGER_MAX);
+
 static CHECK: Fields = Fields {
     name: "Check",
     doc: "Something that was looked at.",
@@ -281,9 +296,11 @@ static FAILURE: Fields = Fields {
     name: "Failure",
     doc: "Something wrong.",
     fields: &[
-        req("failure_code", Shape::NonEmptyText),
+        req("failure_code", Shape::OneOf(&FailureCode::NAMES)),
         req("severity", Shape::OneOf(&["medium", "high", "critical"])),
+        req("check_id", Shape::NonEmptyText),
         req("event_id", Shape::Nullable(&Shape::Text)),
+        req("index", Shape::Nullable(&COUNT)),
         req("artifact_hash", Shape::Nullable(&Shape::Hash)),
         req("message", Shape::NonEmptyText),
         req("suggested_action", Shape::NonEmptyText),
@@ -294,7 +311,11 @@ static FAILURE: Fields = Fields {
 static WARNING: Fields = Fields {
     name: "Warning",
     doc: "Something to know.",
-    fields: &[req("warning_code", Shape::NonEmptyText), req("message", Shape::NonEmptyText)],
+    fields: &[
+        req("warning_code", Shape::NonEmptyText),
+        req("event_id", Shape::Nullable(&Shape::Text)),
+        req("message", Shape::NonEmptyText),
+    ],
     unknown: Unknown::Kept,
 };
 
@@ -302,8 +323,11 @@ static METRICS: Fields = Fields {
     name: "Metrics",
     doc: "Counts of a run.",
     fields: &[
-        req("events", Shape::Integer(0, INTEGER_MAX)),
-        req("signatures_verified", Shape::Integer(0, INTEGER_MAX)),
+        req("events", COUNT),
+        req("signatures_verified", COUNT),
+        req("log_entries", COUNT),
+        req("trusted_events", COUNT),
+        req("elapsed_ms", COUNT),
     ],
     unknown: Unknown::Kept,
 };
@@ -316,6 +340,10 @@ pub static VERIFICATION_REPORT: Fields = Fields {
         req("schema_version", Shape::Version),
         req("report_id", Shape::Ulid),
         req("trace_id", Shape::Text),
+        req(
+            "kind",
+            Shape::Nullable(&Shape::OneOf(&["log", "session", "recording", "work", "flow"])),
+        ),
         req("verified_at", Shape::Time),
         req("verification_status", Shape::OneOf(&["pass", "pass-with-warnings", "fail"])),
         req("closed", Shape::OneOf(&["yes", "no", "aborted"])),

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use serde_json::Value;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 /// The Unicode version whose tables decide what is NFC.
@@ -46,6 +47,28 @@ pub fn is_nfc(text: &str) -> bool {
 #[must_use]
 pub fn to_nfc(text: &str) -> String {
     if text.is_ascii() { text.to_owned() } else { text.nfc().collect() }
+}
+
+/// Puts every text in `value`, keys included, into normalisation form C. Of two keys that become
+/// equal the later one stays; text that differs only so is the same text.
+pub fn normalise(value: &mut Value) {
+    match value {
+        Value::String(text) if !is_plain(text) => *text = to_nfc(text),
+        Value::Array(elements) => elements.iter_mut().for_each(normalise),
+        Value::Object(members) => {
+            if !members.keys().all(|key| is_plain(key)) {
+                let taken = std::mem::take(members);
+                *members = taken.into_iter().map(|(key, value)| (to_nfc(&key), value)).collect();
+            }
+            members.values_mut().for_each(normalise);
+        }
+        _ => {}
+    }
+}
+
+/// Whether nothing needs to be done about `text`.
+fn is_plain(text: &str) -> bool {
+    text.is_ascii() || is_nfc(text)
 }
 
 fn is_noncharacter(character: char) -> bool {
@@ -116,6 +139,17 @@ mod tests {
         assert_eq!(escape("café 中文 🚀 a\\b").to_string(), "café 中文 🚀 a\\b");
         assert_eq!(escape_block("a\n\tb").to_string(), "a\n\tb");
         assert_eq!(escape("a\n\tb").to_string(), "a\\u{a}\\u{9}b");
+    }
+
+    #[test]
+    fn normalising_reaches_keys_and_nested_text() {
+        let mut value =
+            serde_json::json!({ "cafe\u{301}": ["\u{212b}", { "k": "e\u{301}" }], "n": 1 });
+        normalise(&mut value);
+        assert_eq!(
+            value,
+            serde_json::json!({ "caf\u{e9}": ["\u{c5}", { "k": "\u{e9}" }], "n": 1 })
+        );
     }
 
     #[test]

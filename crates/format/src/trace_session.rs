@@ -17,7 +17,8 @@ pub struct TraceSession {
     pub schema_version: String,
     /// The trace.
     pub trace_id: String,
-    /// What it records.
+    /// What it records; absent means a session.
+    #[serde(default = "session")]
     pub kind: TraceKind,
     /// The task, for sessions.
     pub task_id: Option<String>,
@@ -38,6 +39,10 @@ pub struct TraceSession {
     /// Members that this version does not know.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
+}
+
+const fn session() -> TraceKind {
+    TraceKind::Session
 }
 
 /// How a trace stands.

@@ -77,6 +77,8 @@ fn sample_object(fields: &Fields) -> Value {
 fn sample_event(event_type: EventType) -> Value {
     let mut event = sample_object(&PROTOCOL_EVENT);
     event["event_type"] = json!(event_type.as_str());
+    event["payload_type"] = json!(event_type.as_str());
+    event["raw_clock"] = json!("1999-12-31T23:59:59.999Z");
     event["payload"] = sample_object(payload::fields(event_type));
     event
 }

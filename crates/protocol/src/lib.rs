@@ -13,7 +13,8 @@ pub mod recording;
 mod refusal;
 pub mod roles;
 
-use countersign_format::event::{Draft, Event, EventRef};
+use countersign_format::event::{Draft, Event, EventRef, EventType};
+use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
@@ -22,6 +23,7 @@ pub use ending::{ending, kind_of};
 pub use refusal::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 /// Whose key signs an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,26 +93,31 @@ pub trait State: Default + Clone + Serialize + DeserializeOwned + Send + 'static
     fn ended(&self) -> Option<TraceStatus>;
 
     /// What to record after a torn tail was put aside.
-    fn recovered(torn: &TornTail) -> Act {
-        Act::by_recorder(Draft::new(
-            countersign_format::event::EventType::SessionRecovered,
-            serde_json::json!({
-                "reason": "the last line was incomplete",
-                "torn_bytes": torn.bytes,
-                "torn_hash": torn.hash,
-                "torn_file": torn.file,
-            }),
-        ))
+    fn recovered(&self, torn: &SetAside) -> Act {
+        Act::by_recorder(Draft::new(EventType::SessionRecovered, torn.payload()))
     }
 }
 
-/// Bytes after the last complete line, which a crashed writer left behind.
+/// Bytes after the last complete line, which a crashed writer left behind, and where they are now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TornTail {
+pub struct SetAside {
     /// How many.
     pub bytes: u64,
     /// Their SHA-256.
-    pub hash: countersign_format::hash::Hash,
-    /// Where they were put, relative to the store.
+    pub hash: Hash,
+    /// The file that keeps them, relative to the directory of the ledger.
     pub file: String,
+}
+
+impl SetAside {
+    /// What the event that records it says.
+    #[must_use]
+    pub fn payload(&self) -> Value {
+        json!({
+            "reason": "the last line was incomplete",
+            "torn_bytes": self.bytes,
+            "torn_hash": self.hash,
+            "torn_file": self.file,
+        })
+    }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_format::event::{Draft, Event, EventType, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::key::{AgentIdentity, KeyStatus};
+use countersign_format::note::origin;
 use countersign_format::role::Role;
 use countersign_format::shape::Dialect;
 use countersign_format::time::Timestamp;
@@ -15,7 +16,7 @@ use countersign_format::trace_session::TraceStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Act, By, Context, Refusal, State, roles};
+use crate::{Act, By, Context, Refusal, SetAside, State, roles};
 
 /// What can be asked of the log.
 #[derive(Debug, Clone)]
@@ -194,13 +195,17 @@ impl LogState {
 
     fn usable(identity: &AgentIdentity) -> Result<(), Refusal> {
         let value = serde_json::to_value(identity).unwrap_or_default();
-        match AgentIdentity::check(&value, Dialect::V1_1).into_iter().next() {
-            None => Ok(()),
-            Some(fault) => Err(Refusal::UnusableIdentity {
-                key_id: identity.key_id.clone(),
-                fault: fault.to_string(),
-            }),
-        }
+        let mut faults = AgentIdentity::check(&value, Dialect::V1_1).into_iter();
+        let roles = &identity.role_capabilities;
+        let fault = if let Some(fault) = faults.next() {
+            fault.to_string()
+        } else if roles.contains(&Role::Recorder) && roles.len() > 1 {
+            // What the system itself recorded must not be mixed up with what an agent did.
+            "a recorder key has no other role".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::UnusableIdentity { key_id: identity.key_id.clone(), fault })
     }
 
     /// Key events form a chain of their own, and every other event names its end: so an extract
@@ -209,10 +214,7 @@ impl LogState {
         let member = match event.event_type {
             EventType::LogOpened => return Ok(()),
             event_type if is_key_event(event_type) => "prev_key_event",
-            EventType::TraceOpened | EventType::TraceCheckpointed | EventType::TraceClosed => {
-                "keys_head"
-            }
-            _ => return Ok(()),
+            _ => "keys_head",
         };
         let found = text(event, member)?;
         let wanted = self.keys_head();
@@ -237,6 +239,10 @@ impl LogState {
             }
             return Ok(());
         }
+        // The root signs key events and nothing else: it can then be kept away from the rest.
+        if *key_id == self.root_key_id {
+            return Err(Refusal::NotForTheRoot { event: event.event_type });
+        }
         self.active(key_id).map(|_| ())
     }
 
@@ -246,6 +252,7 @@ impl LogState {
             EventType::KeyRotated => {
                 let new = identity(event)?;
                 self.admit_new_key(&new)?;
+                admit_end(event, "rotated_at")?;
                 let old = self.admit_retirement(text(event, "rotated_key_id")?)?;
                 if old.agent_id == new.agent_id {
                     Ok(())
@@ -257,7 +264,10 @@ impl LogState {
                     })
                 }
             }
-            EventType::KeyRevoked => self.admit_retirement(text(event, "key_id")?).map(|_| ()),
+            EventType::KeyRevoked => {
+                admit_end(event, "revoked_at")?;
+                self.admit_retirement(text(event, "key_id")?).map(|_| ())
+            }
             _ => Ok(()),
         }
     }
@@ -385,7 +395,7 @@ impl State for LogState {
         self.admit_signer(event)?;
         self.admit_key_change(event)?;
         match found {
-            EventType::LogOpened => Self::usable(&identity(event)?),
+            EventType::LogOpened => admit_opening(event),
             EventType::TraceOpened | EventType::TraceCheckpointed | EventType::TraceClosed => {
                 self.admit_trace(event)
             }
@@ -438,6 +448,35 @@ impl State for LogState {
 
     fn ended(&self) -> Option<TraceStatus> {
         None
+    }
+
+    fn recovered(&self, torn: &SetAside) -> Act {
+        let mut payload = torn.payload();
+        if let Some(members) = payload.as_object_mut() {
+            members.insert("keys_head".into(), json!(self.keys_head()));
+        }
+        Act::by_recorder(Draft::new(EventType::SessionRecovered, payload))
+    }
+}
+
+/// A log is named after its root, and the root is a key.
+fn admit_opening(event: &Event) -> Result<(), Refusal> {
+    let root = identity(event)?;
+    LogState::usable(&root)?;
+    let wanted = origin(&root.public_key.fingerprint());
+    let found = text(event, "origin")?;
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(Refusal::WrongOrigin { found: found.to_owned(), wanted })
+    }
+}
+
+/// A key cannot end before the event that ends it.
+fn admit_end(event: &Event, member: &'static str) -> Result<(), Refusal> {
+    match text(event, member)?.parse::<Timestamp>() {
+        Ok(at) if at >= event.created_at => Ok(()),
+        _ => Err(Refusal::UnusablePayload { event: event.event_type, member }),
     }
 }
 

@@ -147,6 +147,8 @@ pub struct RecordingState {
     pub executions: BTreeMap<u64, String>,
     /// The stage of its end.
     pub stage: Stage,
+    /// How it ended. The first end stands, whatever another audit says later.
+    pub ended: Option<TraceStatus>,
 }
 
 /// An intent that has not started.
@@ -170,7 +172,7 @@ pub enum Stage {
     /// The audit is under way, begun by this event.
     Auditing(EventRef),
     /// Over.
-    Ended(TraceStatus),
+    Ended,
 }
 
 impl RecordingState {
@@ -206,7 +208,7 @@ impl RecordingState {
             T::ToolExecutionStarted => {
                 let (seq, intent) = self.intent(event, "intent")?;
                 match intent.decision {
-                    Some(ReviewDecision::Blocked) => Err(Refusal::IntentBlocked { intent: seq }),
+                    Some(ReviewDecision::Asked) => Err(Refusal::IntentUndecided { intent: seq }),
                     _ => Ok(()),
                 }
             }
@@ -249,7 +251,7 @@ impl RecordingState {
             }
             (Stage::Auditing(_), T::SessionFailed) => Ok(()),
             // Once it is over, only another audit, a coverage report or a redaction may follow.
-            (Stage::Ended(_), T::VerificationRunStarted | T::CoverageReported) => Ok(()),
+            (Stage::Ended, T::VerificationRunStarted | T::CoverageReported) => Ok(()),
             _ => Err(Refusal::Ended { found }),
         }
     }
@@ -383,17 +385,15 @@ impl State for RecordingState {
             }
             _ => {
                 if let Some(status) = ending(TraceKind::Recording, event) {
-                    self.stage = Stage::Ended(status);
+                    self.stage = Stage::Ended;
+                    self.ended = self.ended.or(Some(status));
                 }
             }
         }
     }
 
     fn ended(&self) -> Option<TraceStatus> {
-        match self.stage {
-            Stage::Ended(status) => Some(status),
-            _ => None,
-        }
+        self.ended
     }
 }
 
@@ -406,7 +406,7 @@ impl RecordingState {
         let statement = Act::by_recorder(Draft::new(EventType::FinalStatementSigned, statement));
         let run = Act::by_recorder(Draft::new(EventType::VerificationRunStarted, json!({})));
         match self.stage {
-            Stage::Open | Stage::Ended(_) => vec![statement, run],
+            Stage::Open | Stage::Ended => vec![statement, run],
             Stage::Concluded => vec![run],
             Stage::Auditing(_) => Vec::new(),
         }

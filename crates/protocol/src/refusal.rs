@@ -60,9 +60,9 @@ pub enum Refusal {
         /// The member.
         member: &'static str,
     },
-    /// The intent was not approved.
-    #[error("the intent at {intent} was blocked")]
-    IntentBlocked {
+    /// A person was asked about the intent, and has not answered.
+    #[error("the intent at {intent} waits for an answer")]
+    IntentUndecided {
         /// Its place.
         intent: u64,
     },
@@ -93,6 +93,20 @@ pub enum Refusal {
         root: String,
         /// The key that tried.
         found: String,
+    },
+    /// The root signs key events only.
+    #[error("`{}` is not for the root key", event.as_str())]
+    NotForTheRoot {
+        /// What it was to sign.
+        event: EventType,
+    },
+    /// A log is named after its root.
+    #[error("the log calls itself `{found}`, its root makes it `{wanted}`")]
+    WrongOrigin {
+        /// What it calls itself.
+        found: String,
+        /// What it is.
+        wanted: String,
     },
     /// The root stays what the log began with.
     #[error("the root key {root} cannot be rotated or revoked: start a new workspace instead")]

@@ -76,7 +76,10 @@ pub fn summarise(path: &Path) -> io::Result<Option<TraceSession>> {
         let session = summary.get_or_insert_with(|| begin(&event));
         session.event_count += 1;
         session.head_event_hash = event.event_hash;
-        if let Some(status) = ending(session.kind, &event) {
+        // The first end stands, whatever another audit says later.
+        if session.ended_at.is_none()
+            && let Some(status) = ending(session.kind, &event)
+        {
             session.status = status;
             session.ended_at = Some(event.created_at);
         }

@@ -124,7 +124,7 @@ impl Workspace {
                     },
                 }
             });
-            facts.ended = countersign_protocol::ending(facts.kind, &event).or(facts.ended);
+            facts.ended = facts.ended.or_else(|| countersign_protocol::ending(facts.kind, &event));
             facts.extent.size += 1;
             facts.extent.head = event.event_hash;
             facts.extent.last_event_at = facts.extent.last_event_at.max(event.created_at);

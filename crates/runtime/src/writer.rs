@@ -15,7 +15,7 @@ use countersign_format::key::SecretKey;
 use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::chain::Chain;
-use countersign_protocol::{Act, By, Context, Refusal, State, TornTail};
+use countersign_protocol::{Act, By, Context, Refusal, SetAside, State};
 
 use crate::clock::{Clock, Entropy};
 use crate::keyring::KeyringError;
@@ -293,7 +293,8 @@ impl<S: State> Writer<S> {
         let mut lines = Vec::new();
         if let Some(torn) = self.set_torn_tail_aside(replica, &mut *batch)? {
             let context = self.context(replica)?;
-            self.record(replica, vec![S::recovered(&torn)], &context, &mut lines)?;
+            let acts = vec![replica.state.recovered(&torn)];
+            self.record(replica, acts, &context, &mut lines)?;
         }
         while lines.len() < BATCH_BYTES {
             let Some(job) = jobs.next() else { break };
@@ -346,7 +347,7 @@ impl<S: State> Writer<S> {
         &self,
         replica: &Replica<S>,
         batch: &mut dyn Batch,
-    ) -> Result<Option<TornTail>, WriteError> {
+    ) -> Result<Option<SetAside>, WriteError> {
         if batch.torn_tail().is_none() {
             return Ok(None);
         }
@@ -354,7 +355,7 @@ impl<S: State> Writer<S> {
         let repaired = batch.repair_tail(keep).map_err(|error| self.failed(error))?;
         // If we die here, the torn bytes are set aside and the event that says so is missing; the
         // copy beside the ledger still tells.
-        Ok(repaired.filter(|_| replica.chain.events > 0).map(|repaired| TornTail {
+        Ok(repaired.filter(|_| replica.chain.events > 0).map(|repaired| SetAside {
             bytes: repaired.tail.bytes,
             hash: repaired.hash,
             file: repaired.copy,

@@ -248,3 +248,39 @@ fn equal_findings_have_equal_digests() {
     recording.submit(note("more")).unwrap();
     assert_ne!(home.verify(recording.id()).report_digest, first.report_digest);
 }
+
+#[test]
+fn text_enters_in_normalisation_form_c() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let recorded = recording.submit(note("cafe\u{301}")).unwrap();
+    assert_eq!(recorded.events[0].payload["purpose"], "caf\u{e9}");
+    home.check(recording.id(), 2);
+}
+
+#[test]
+fn what_a_reader_would_refuse_is_never_signed() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let refused = recording.submit(note("\u{fffe}")).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "could not record the event",
+        "with the cause: {:?}",
+        std::error::Error::source(&refused).map(ToString::to_string)
+    );
+    let huge = recording.submit(note(&"x".repeat(2 << 20))).unwrap_err();
+    assert!(matches!(huge, WriteError::Unwritable(_)), "{huge}");
+    let risky = RecordingCommand::Intend {
+        tool_name: String::new(),
+        input_hash: Hash::of(b""),
+        safety_classification: "harmless".into(),
+        justification: String::new(),
+        artifacts: vec![],
+    };
+    let invalid = recording.submit(risky).unwrap_err();
+    let cause = std::error::Error::source(&invalid).unwrap().to_string();
+    assert_eq!(cause, "the event is not valid: /payload/tool_name: must not be empty");
+    recording.submit(note("goes on")).unwrap();
+    home.check(recording.id(), 2);
+}

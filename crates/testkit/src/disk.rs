@@ -29,7 +29,7 @@ pub const ENOSPC: i32 = 28;
 
 /// What happens to one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum DiskFault {
     /// It is done.
     None,
     /// It fails, and has no effect. A sync that fails leaves the contents readable and forgets that
@@ -47,7 +47,7 @@ pub enum Fault {
 }
 
 /// Decides about an operation on a path, given its number; the first is 1.
-pub type Script = Box<dyn FnMut(Op, &Path, u64) -> Fault + Send>;
+pub type Script = Box<dyn FnMut(Op, &Path, u64) -> DiskFault + Send>;
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone)]
@@ -88,7 +88,7 @@ impl SimDisk {
     }
 
     /// Lets `script` decide about every operation from now on, counting from 1.
-    pub fn script(&self, script: impl FnMut(Op, &Path, u64) -> Fault + Send + 'static) {
+    pub fn script(&self, script: impl FnMut(Op, &Path, u64) -> DiskFault + Send + 'static) {
         let mut world = self.world();
         world.operations = 0;
         world.script = Some(Box::new(script));
@@ -143,7 +143,7 @@ impl SimDisk {
         effect: impl FnOnce(&mut World) -> io::Result<T>,
     ) -> Result<T, DiskError> {
         self.run_fault(op, path, |world, fault| match fault {
-            Fault::Fail(code) | Fault::ShortWrite(_, code) => {
+            DiskFault::Fail(code) | DiskFault::ShortWrite(_, code) => {
                 Err(io::Error::from_raw_os_error(code))
             }
             _ => effect(world),
@@ -156,7 +156,7 @@ impl SimDisk {
         &self,
         op: Op,
         path: &Path,
-        effect: impl FnOnce(&mut World, Fault) -> io::Result<T>,
+        effect: impl FnOnce(&mut World, DiskFault) -> io::Result<T>,
     ) -> Result<T, DiskError> {
         let mut world = self.world();
         let done = match world.decide(op, path) {
@@ -164,10 +164,10 @@ impl SimDisk {
             Ok(fault) => {
                 let done = effect(&mut world, fault);
                 match fault {
-                    Fault::None | Fault::Lie | Fault::Die => done,
-                    Fault::Fail(code) | Fault::FailAfter(code) | Fault::ShortWrite(_, code) => {
-                        Err(io::Error::from_raw_os_error(code))
-                    }
+                    DiskFault::None | DiskFault::Lie | DiskFault::Die => done,
+                    DiskFault::Fail(code)
+                    | DiskFault::FailAfter(code)
+                    | DiskFault::ShortWrite(_, code) => Err(io::Error::from_raw_os_error(code)),
                 }
             }
         };
@@ -262,7 +262,7 @@ impl Disk for SimDisk {
     fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
         self.run_fault(Op::SyncDir, path, |world, fault| {
             let dir = world.find_dir(path)?;
-            if matches!(fault, Fault::None | Fault::FailAfter(_)) {
+            if matches!(fault, DiskFault::None | DiskFault::FailAfter(_)) {
                 world.sync_names(dir);
             }
             Ok(())

@@ -13,7 +13,7 @@ use countersign_runtime::store::{
     Batch, Blobs as _, FileStore, Head, LedgerId, Ledgers as _, StoreError,
 };
 use countersign_testkit::conformance::trace;
-use countersign_testkit::disk::{EIO, ENOSPC, Fault, SimDisk, sim_home};
+use countersign_testkit::disk::{DiskFault, EIO, ENOSPC, SimDisk, sim_home};
 
 /// How many ways to lose power are tried after each fault.
 const SEEDS: u64 = 5;
@@ -164,7 +164,7 @@ impl Told {
 }
 
 /// Writes on a disk with this script, and loses power.
-fn run(mut script: impl FnMut(Op, u64) -> Fault + Send + 'static) -> Result<Run, String> {
+fn run(mut script: impl FnMut(Op, u64) -> DiskFault + Send + 'static) -> Result<Run, String> {
     let disk = SimDisk::new();
     disk.script(move |op, _, count| script(op, count));
     let mut told = Told::default();
@@ -192,17 +192,17 @@ impl Run {
 
 #[test]
 fn whatever_fails_nothing_acknowledged_is_lost() {
-    let operations = run(|_, _| Fault::None).unwrap().operations;
+    let operations = run(|_, _| DiskFault::None).unwrap().operations;
     assert!(operations > 80, "the sweep covers only {operations} operations");
     for fault in [
-        Fault::Fail(EIO),
-        Fault::FailAfter(EIO),
-        Fault::ShortWrite(1, ENOSPC),
-        Fault::ShortWrite(900, ENOSPC),
-        Fault::Die,
+        DiskFault::Fail(EIO),
+        DiskFault::FailAfter(EIO),
+        DiskFault::ShortWrite(1, ENOSPC),
+        DiskFault::ShortWrite(900, ENOSPC),
+        DiskFault::Die,
     ] {
         for at in 1..=operations {
-            run(move |_, count| if count == at { fault } else { Fault::None })
+            run(move |_, count| if count == at { fault } else { DiskFault::None })
                 .and_then(Run::go_on)
                 .unwrap_or_else(|error| panic!("{fault:?} at operation {at}: {error}"));
         }
@@ -211,9 +211,9 @@ fn whatever_fails_nothing_acknowledged_is_lost() {
 
 #[test]
 fn a_disk_that_fails_for_good_loses_nothing_acknowledged() {
-    let operations = run(|_, _| Fault::None).unwrap().operations;
+    let operations = run(|_, _| DiskFault::None).unwrap().operations;
     for at in 1..=operations {
-        run(move |_, count| if count >= at { Fault::Fail(EIO) } else { Fault::None })
+        run(move |_, count| if count >= at { DiskFault::Fail(EIO) } else { DiskFault::None })
             .unwrap_or_else(|error| panic!("from operation {at} on: {error}"));
     }
 }
@@ -221,7 +221,8 @@ fn a_disk_that_fails_for_good_loses_nothing_acknowledged() {
 #[test]
 fn the_sweep_catches_a_disk_that_does_not_sync() {
     for unsynced in [Op::SyncData, Op::SyncDir] {
-        let caught = run(move |op, _| if op == unsynced { Fault::Lie } else { Fault::None });
+        let caught =
+            run(move |op, _| if op == unsynced { DiskFault::Lie } else { DiskFault::None });
         assert!(caught.is_err(), "{unsynced:?} could be left out, and nobody would notice");
     }
 }
@@ -248,14 +249,14 @@ fn without_sync(step: Step, left_out: u32) -> Option<(Op, PathBuf, Told, SimDisk
     let mut seen = 0;
     disk.script(move |op, path, _| {
         if !matches!(op, Op::SyncData | Op::SyncDir) {
-            return Fault::None;
+            return DiskFault::None;
         }
         seen += 1;
         if seen <= left_out || seen > left_out + 1 {
-            return Fault::None;
+            return DiskFault::None;
         }
         let _ = tell.send((op, path.to_owned()));
-        Fault::Lie
+        DiskFault::Lie
     });
     let mut told = Told::default();
     told.write(&store_on(&disk), &[step], 1).ok()?;
@@ -271,8 +272,8 @@ fn a_failed_sync_poisons_the_handle_and_not_the_ledger() {
     let reader = store_on(&disk);
     let mut failed = false;
     disk.script(move |op, _, _| match op {
-        Op::SyncData if !std::mem::replace(&mut failed, true) => Fault::Fail(EIO),
-        _ => Fault::None,
+        Op::SyncData if !std::mem::replace(&mut failed, true) => DiskFault::Fail(EIO),
+        _ => DiskFault::None,
     });
     let mut batch = store.begin(trace(1)).unwrap();
     assert!(matches!(batch.append(b"{\"n\":2}\n"), Err(StoreError::Backend(_))));
@@ -306,12 +307,12 @@ fn torn_bytes_are_kept_aside_and_readers_never_see_them() {
     let store = store_on(&disk);
     let head = store.begin(trace(1)).unwrap().append(b"{\"n\":1}\n").unwrap();
     disk.script(|op, _, _| match op {
-        Op::Write => Fault::ShortWrite(5, EIO),
-        Op::SetLen => Fault::Fail(EIO),
-        _ => Fault::None,
+        Op::Write => DiskFault::ShortWrite(5, EIO),
+        Op::SetLen => DiskFault::Fail(EIO),
+        _ => DiskFault::None,
     });
     assert!(store.begin(trace(1)).unwrap().append(b"{\"n\":2}\n").is_err());
-    disk.script(|_, _, _| Fault::None);
+    disk.script(|_, _, _| DiskFault::None);
     assert!(matches!(store.begin(trace(1)), Err(StoreError::Poisoned { .. })));
 
     let store = store_on(&disk);
@@ -402,7 +403,7 @@ fn putting_the_same_bytes_again_writes_nothing() {
     let (tell, told) = std::sync::mpsc::channel();
     disk.script(move |op, _, _| {
         tell.send(op).unwrap();
-        Fault::None
+        DiskFault::None
     });
     let store = store_on(&disk);
     store.put(b"some bytes").unwrap();
@@ -420,7 +421,7 @@ fn an_append_to_an_open_ledger_costs_one_sync_and_a_handful_of_calls() {
     let (tell, told) = std::sync::mpsc::channel();
     disk.script(move |op, path, _| {
         tell.send((op, path.ends_with("changes"))).unwrap();
-        Fault::None
+        DiskFault::None
     });
     store.begin(trace(1)).unwrap().append(b"{}\n").unwrap();
     let calls: Vec<_> = told.try_iter().collect();

@@ -15,7 +15,7 @@ use countersign_protocol::recording::RecordingCommand;
 use countersign_runtime::disk::Op;
 use countersign_runtime::store::Blobs as _;
 use countersign_runtime::{Recording, Workspace};
-use countersign_testkit::disk::{EIO, ENOSPC, Fault, SimDisk};
+use countersign_testkit::disk::{DiskFault, EIO, ENOSPC, SimDisk};
 use countersign_testkit::note;
 use countersign_testkit::sim::SimHome;
 
@@ -148,7 +148,7 @@ fn go_on(workspace: &Workspace, id: Ulid) -> Result<(), String> {
 fn run(
     home: &SimHome,
     seeds: Range<u64>,
-    mut script: impl FnMut(Op, u64) -> Fault + Send + 'static,
+    mut script: impl FnMut(Op, u64) -> DiskFault + Send + 'static,
 ) -> Result<u64, String> {
     let disk = home.disk();
     let workspace = home.open(&disk, 5).map_err(|error| error.to_string())?;
@@ -165,9 +165,9 @@ fn run(
 }
 
 /// Runs once for every operation, with `script` given its number and that of the one to fail at.
-fn sweep(script: fn(u64, u64) -> Fault) {
+fn sweep(script: fn(u64, u64) -> DiskFault) {
     let home = SimHome::new();
-    let operations = run(&home, 0..20, |_, _| Fault::None).unwrap();
+    let operations = run(&home, 0..20, |_, _| DiskFault::None).unwrap();
     assert!(operations > 100, "the sweep covers only {operations} operations");
     for at in 1..=operations {
         run(&home, at * 2..at * 2 + 2, move |_, count| script(count, at))
@@ -175,33 +175,33 @@ fn sweep(script: fn(u64, u64) -> Fault) {
     }
 }
 
-fn once(count: u64, at: u64, fault: Fault) -> Fault {
-    if count == at { fault } else { Fault::None }
+fn once(count: u64, at: u64, fault: DiskFault) -> DiskFault {
+    if count == at { fault } else { DiskFault::None }
 }
 
 #[test]
 fn an_operation_that_fails_takes_nothing_acknowledged_with_it() {
-    sweep(|count, at| once(count, at, Fault::Fail(EIO)));
+    sweep(|count, at| once(count, at, DiskFault::Fail(EIO)));
 }
 
 #[test]
 fn an_operation_that_succeeds_and_is_reported_as_failed_leaves_a_sound_trace() {
-    sweep(|count, at| once(count, at, Fault::FailAfter(EIO)));
+    sweep(|count, at| once(count, at, DiskFault::FailAfter(EIO)));
 }
 
 #[test]
 fn a_write_that_stops_half_way_leaves_a_sound_trace() {
-    sweep(|count, at| once(count, at, Fault::ShortWrite(7, ENOSPC)));
+    sweep(|count, at| once(count, at, DiskFault::ShortWrite(7, ENOSPC)));
 }
 
 #[test]
 fn a_disk_that_fails_for_good_loses_nothing_acknowledged() {
-    sweep(|count, at| if count >= at { Fault::Fail(EIO) } else { Fault::None });
+    sweep(|count, at| if count >= at { DiskFault::Fail(EIO) } else { DiskFault::None });
 }
 
 #[test]
 fn a_recorder_that_dies_anywhere_is_continued_by_the_next() {
-    sweep(|count, at| once(count, at, Fault::Die));
+    sweep(|count, at| once(count, at, DiskFault::Die));
 }
 
 #[test]
@@ -209,7 +209,11 @@ fn the_sweep_catches_a_disk_that_does_not_sync() {
     for unsynced in [Op::SyncData, Op::SyncDir] {
         let home = SimHome::new();
         let caught =
-            run(&home, 0..8, move |op, _| if op == unsynced { Fault::Lie } else { Fault::None });
+            run(
+                &home,
+                0..8,
+                move |op, _| if op == unsynced { DiskFault::Lie } else { DiskFault::None },
+            );
         let error = caught.expect_err("a sync could be left out, and nobody would notice");
         let lost = error.contains("was acknowledged") || error.contains("was stored");
         assert!(lost, "{unsynced:?}: {error}");
@@ -237,7 +241,7 @@ fn dies_at_the_log(home: &SimHome, disk: &SimDisk, seed: u64, fatal: Op) {
     let workspace = home.open(disk, seed).unwrap();
     disk.script(move |op, path, _| {
         let here = op == fatal && path.ends_with("log/events.jsonl");
-        if here { Fault::Die } else { Fault::None }
+        if here { DiskFault::Die } else { DiskFault::None }
     });
     workspace.begin_recording(None, None).unwrap_err();
 }

@@ -17,8 +17,8 @@ pub struct FileSource {
     pub events: PathBuf,
     /// The workspace log.
     pub log: Option<PathBuf>,
-    /// The log's checkpoint.
-    pub checkpoint: Option<PathBuf>,
+    /// Checkpoints of the log: its own, and whatever was kept elsewhere.
+    pub checkpoints: Vec<PathBuf>,
 }
 
 impl FileSource {
@@ -30,7 +30,7 @@ impl FileSource {
         Self {
             events,
             log: present(home.join("log/events.jsonl")),
-            checkpoint: present(home.join("log/checkpoint")),
+            checkpoints: present(home.join("log/checkpoint")).into_iter().collect(),
         }
     }
 }
@@ -59,11 +59,16 @@ impl Source for FileSource {
         }
     }
 
-    fn checkpoint(&self) -> io::Result<Option<Vec<u8>>> {
-        let Some(path) = &self.checkpoint else { return Ok(None) };
-        let mut bytes = Vec::new();
-        open(path)?.take(CHECKPOINT_BYTES_MAX).read_to_end(&mut bytes)?;
-        // A checkpoint is not synced: after power loss an empty file stands for none.
-        Ok((!bytes.is_empty()).then_some(bytes))
+    fn checkpoints(&self) -> io::Result<Vec<Vec<u8>>> {
+        let mut found = Vec::new();
+        for path in &self.checkpoints {
+            let mut bytes = Vec::new();
+            open(path)?.take(CHECKPOINT_BYTES_MAX).read_to_end(&mut bytes)?;
+            // A checkpoint is not synced: after power loss an empty file stands for none.
+            if !bytes.is_empty() {
+                found.push(bytes);
+            }
+        }
+        Ok(found)
     }
 }

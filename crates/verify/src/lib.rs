@@ -37,8 +37,8 @@ pub trait Source {
     /// The workspace log, if there is one.
     fn log(&self) -> io::Result<Option<Box<dyn BufRead + '_>>>;
 
-    /// The checkpoint of the workspace log, if there is one.
-    fn checkpoint(&self) -> io::Result<Option<Vec<u8>>>;
+    /// Checkpoints of the workspace log: its own, and whatever was kept elsewhere.
+    fn checkpoints(&self) -> io::Result<Vec<Vec<u8>>>;
 }
 
 /// What the reader brings along.

@@ -1,11 +1,11 @@
 //! The workspace log, read for one trace: the keys, and what it says of the trace.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
 use countersign_format::event::{Event, EventType};
 use countersign_format::hash::Hash;
-use countersign_format::key::AgentIdentity;
+use countersign_format::key::{AgentIdentity, KeyStatus};
 use countersign_format::note::{Checkpoint, NoteKey, SignedNote};
 use countersign_format::report::FailureCode;
 use countersign_format::role::Role;
@@ -25,7 +25,10 @@ use crate::walk::{Step, Walk};
 /// What a log says of one trace.
 #[derive(Debug, Default)]
 pub(crate) struct LogView {
+    /// Which key could sign what in the trace.
     pub(crate) book: KeyBook,
+    /// Which key could sign what in the log itself.
+    log_book: KeyBook,
     pub(crate) origin: String,
     /// The log's own id.
     pub(crate) log_id: String,
@@ -50,6 +53,7 @@ pub(crate) struct Extent {
     pub(crate) size: u64,
     pub(crate) head: Option<Hash>,
     pub(crate) merkle_root: Option<Hash>,
+    pub(crate) last_event_at: Option<Timestamp>,
 }
 
 /// What is wanted of a log.
@@ -57,7 +61,7 @@ pub(crate) struct Extent {
 pub(crate) struct Wanted<'a> {
     pub(crate) trace_id: &'a str,
     pub(crate) pin: Option<&'a LogPin>,
-    pub(crate) checkpoint: Option<&'a [u8]>,
+    pub(crate) checkpoints: &'a [Vec<u8>],
     pub(crate) profile: Profile,
 }
 
@@ -71,9 +75,8 @@ pub(crate) fn read(
     let mut walk = Walk::new(wanted.profile);
     let mut view = LogView::default();
     let mut state = LogState::default();
-    let mut opened_ids = BTreeSet::new();
-    let checkpoint = wanted.checkpoint.map(parse_checkpoint);
-    let mut root_at_checkpoint = None;
+    let mut traces = BTreeMap::new();
+    let mut checkpoints = parse_checkpoints(wanted.checkpoints, findings);
     while let Some(raw) = lines.next_line()? {
         let Some(step) = walk.line(&raw, findings) else { continue };
         view.learn_keys(&step, &state);
@@ -81,7 +84,7 @@ pub(crate) fn read(
             &step.reading,
             step.index,
             &step.place,
-            &view.book,
+            &view.log_book,
             &wanted.profile,
             findings,
         );
@@ -91,15 +94,14 @@ pub(crate) fn read(
                 replay(&mut state, event, &step, findings);
             }
             view.collect(event, step.index, wanted.trace_id);
-            twice_opened(event, &step, &mut opened_ids, findings);
+            traces_only_grow(event, &step, &mut traces, findings);
         }
         if let Some(pin) = wanted.pin.filter(|pin| pin.size == walk.index) {
-            view.pin_holds = Some(pin.head == walk.head);
+            let keys_head = state.keys_head == Some(pin.keys_head);
+            view.pin_holds = Some(pin.head == walk.head && (keys_head || !walk.sound));
         }
-        if let Some(Ok((checkpoint, _))) = &checkpoint
-            && checkpoint.size == walk.index
-        {
-            root_at_checkpoint = Some(walk.tree.root());
+        for kept in checkpoints.iter_mut().filter(|kept| kept.checkpoint.size == walk.index) {
+            kept.root_then = Some(walk.tree.root());
         }
     }
     view.entries = walk.index;
@@ -110,26 +112,40 @@ pub(crate) fn read(
         let message = "the log holds no events".to_owned();
         findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, &Place::default(), message);
     }
-    match checkpoint {
-        Some(Ok(checkpoint)) => {
-            view.check_checkpoint(&checkpoint, root_at_checkpoint, &state, findings);
-        }
-        // A checkpoint is not synced, so that power loss may tear it; and one that cannot be read
-        // says as little as one that was deleted.
-        Some(Err(message)) => {
-            findings.warn(CheckId::Log, "CHECKPOINT_UNREADABLE", &Place::default(), message);
-        }
-        None => {}
+    for kept in &checkpoints {
+        view.check_checkpoint(kept, &state, findings);
     }
     Ok(view)
 }
 
-fn parse_checkpoint(bytes: &[u8]) -> Result<(Checkpoint, SignedNote), String> {
+/// A checkpoint, and the root that the log had at its size.
+struct Kept {
+    checkpoint: Checkpoint,
+    note: SignedNote,
+    root_then: Option<Hash>,
+}
+
+fn parse_checkpoints(all: &[Vec<u8>], findings: &mut Findings) -> Vec<Kept> {
+    let mut kept = Vec::new();
+    for bytes in all {
+        match parse_checkpoint(bytes) {
+            Ok(one) => kept.push(one),
+            // A checkpoint is not synced, so that power loss may tear it; and one that cannot be
+            // read says as little as one that was deleted.
+            Err(message) => {
+                findings.warn(CheckId::Log, "CHECKPOINT_UNREADABLE", &Place::default(), message);
+            }
+        }
+    }
+    kept
+}
+
+fn parse_checkpoint(bytes: &[u8]) -> Result<Kept, String> {
     let note = SignedNote::parse(bytes)
         .map_err(|error| format!("the checkpoint is no signed note: {error}"))?;
     let checkpoint =
         note.text().parse().map_err(|error| format!("the checkpoint cannot be read: {error}"))?;
-    Ok((checkpoint, note))
+    Ok(Kept { checkpoint, note, root_then: None })
 }
 
 fn replay(state: &mut LogState, event: &Event, step: &Step, findings: &mut Findings) {
@@ -140,21 +156,40 @@ fn replay(state: &mut LogState, event: &Event, step: &Step, findings: &mut Findi
     state.apply(event);
 }
 
-/// The writer's state forgets closed traces, so the reader looks for one that is opened again.
-fn twice_opened(
+/// How far the log had a trace, and whether it had it as opened.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    opened: bool,
+    size: u64,
+}
+
+/// The writer's state forgets closed traces; the reader remembers how far each had come. A writer
+/// that makes up for a dead one may tell of a trace's length before it tells that it was opened.
+fn traces_only_grow(
     event: &Event,
     step: &Step,
-    opened: &mut BTreeSet<String>,
+    traces: &mut BTreeMap<String, Known>,
     findings: &mut Findings,
 ) {
-    if event.event_type != EventType::TraceOpened {
-        return;
-    }
+    let opens = match event.event_type {
+        EventType::TraceOpened => true,
+        EventType::TraceCheckpointed | EventType::TraceClosed => false,
+        _ => return,
+    };
     let trace_id = event.payload.get("trace_id").and_then(Value::as_str).unwrap_or_default();
-    if !opened.insert(trace_id.to_owned()) {
-        let message = format!("trace {trace_id} is opened a second time");
-        findings.fail(CheckId::RolePolicy, FailureCode::RolePolicyViolation, &step.place, message);
-    }
+    let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(0);
+    let known = traces.entry(trace_id.to_owned()).or_default();
+    let wrong = if opens && known.opened {
+        "is opened a second time"
+    } else if !opens && size < known.size {
+        "has become shorter"
+    } else {
+        known.opened |= opens;
+        known.size = known.size.max(size);
+        return;
+    };
+    let message = format!("trace {trace_id} {wrong}");
+    findings.fail(CheckId::RolePolicy, FailureCode::RolePolicyViolation, &step.place, message);
 }
 
 impl LogView {
@@ -174,21 +209,27 @@ impl LogView {
         match event.event_type {
             EventType::KeyRevoked => {
                 let at = time("revoked_at").unwrap_or(event.created_at);
-                self.book.retire(member("key_id").unwrap_or_default(), at, size, "revoked");
+                let key_id = member("key_id").unwrap_or_default();
+                self.book.retire(key_id, at, size, "revoked");
+                self.log_book.retire(key_id, at, None, "revoked");
             }
             EventType::KeyRotated => {
                 let at = time("rotated_at").unwrap_or(event.created_at);
                 let old = member("rotated_key_id").unwrap_or_default();
                 self.book.retire(old, at, size, "rotated");
+                self.log_book.retire(old, at, None, "rotated");
             }
             _ => {}
         }
         let identity = event.payload.get("identity").cloned().unwrap_or_default();
         if let Ok(identity) = serde_json::from_value::<AgentIdentity>(identity) {
+            self.log_book.add(&identity);
             if first {
+                // The root signs key events of the log, and nothing in a trace.
                 self.root = Some(identity.public_key.fingerprint());
+            } else {
+                self.book.add(&identity);
             }
-            self.book.add(&identity);
         }
     }
 
@@ -203,20 +244,16 @@ impl LogView {
             EventType::TraceCheckpointed | EventType::TraceClosed => {
                 let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(0);
                 let (head, merkle_root) = (hash("head"), hash("merkle_root"));
-                self.extents.push(Extent { entry, size, head, merkle_root });
+                let last_event_at = member("last_event_at").and_then(|text| text.parse().ok());
+                self.extents.push(Extent { entry, size, head, merkle_root, last_event_at });
                 self.closed |= event.event_type == EventType::TraceClosed;
             }
             _ => {}
         }
     }
 
-    fn check_checkpoint(
-        &self,
-        (checkpoint, note): &(Checkpoint, SignedNote),
-        root_then: Option<Hash>,
-        state: &LogState,
-        findings: &mut Findings,
-    ) {
+    fn check_checkpoint(&self, kept: &Kept, state: &LogState, findings: &mut Findings) {
+        let Kept { checkpoint, note, root_then } = kept;
         let place = Place::default();
         let mut broken = |message: String| {
             findings.fail(CheckId::Log, FailureCode::ChainBreak, &place, message);
@@ -227,19 +264,28 @@ impl LogView {
                 checkpoint.origin, state.origin
             ));
         }
-        let known: Vec<NoteKey> = state
-            .keys
-            .values()
-            .filter(|key| key.identity.role_capabilities.contains(&Role::Recorder))
-            .filter(|key| key.identity.key_id != state.root_key_id)
-            .filter_map(|key| NoteKey::new(&state.origin, key.identity.public_key).ok())
-            .collect();
-        if !note.verify(&known).is_ok_and(|signers| !signers.is_empty()) {
+        let signed_by = |revoked: bool| {
+            let recorders = state.keys.values().map(|key| &key.identity).filter(|identity| {
+                identity.role_capabilities.contains(&Role::Recorder)
+                    && identity.key_id != state.root_key_id
+                    && (identity.status == KeyStatus::Revoked) == revoked
+            });
+            let known: Vec<NoteKey> = recorders
+                .filter_map(|identity| NoteKey::new(&state.origin, identity.public_key).ok())
+                .collect();
+            note.verify(&known).is_ok_and(|signers| !signers.is_empty())
+        };
+        if !signed_by(false) {
+            if signed_by(true) {
+                // Whoever stole the key may have signed it: it says nothing, for or against.
+                let message = "the checkpoint is signed with a revoked key".to_owned();
+                return findings.warn(CheckId::Log, "CHECKPOINT_KEY_REVOKED", &place, message);
+            }
             let message = "the checkpoint is not signed by a recorder key of this log".to_owned();
             return findings.fail(CheckId::Log, FailureCode::SigInvalid, &place, message);
         }
         match root_then {
-            Some(root) if root == checkpoint.root => {
+            Some(root) if *root == checkpoint.root => {
                 findings.evidence(CheckId::Log, format!("checkpoint at entry {}", checkpoint.size));
             }
             Some(_) => broken(format!(

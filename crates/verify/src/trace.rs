@@ -12,7 +12,7 @@ use countersign_protocol::{State as _, ending, kind_of};
 use crate::findings::{CheckId, Findings, Place};
 use crate::keys::KeyBook;
 use crate::lines::Lines;
-use crate::log::{self, LogView, Wanted};
+use crate::log::{self, Extent, LogView, Wanted};
 use crate::walk::{Step, Walk};
 use crate::{Options, Source, signature};
 
@@ -59,13 +59,9 @@ pub fn verify(source: &dyn Source, options: &Options) -> io::Result<Verification
 /// Verifies a workspace log by itself.
 pub fn verify_log(source: &dyn Source, options: &Options) -> io::Result<VerificationReport> {
     let mut findings = Findings::default();
-    let checkpoint = source.checkpoint()?;
-    let wanted = Wanted {
-        trace_id: "",
-        pin: None,
-        checkpoint: checkpoint.as_deref(),
-        profile: options.profile,
-    };
+    let checkpoints = source.checkpoints()?;
+    let wanted =
+        Wanted { trace_id: "", pin: None, checkpoints: &checkpoints, profile: options.profile };
     let view = log::read(source.events()?, &wanted, &mut findings)?;
     let mut run = Run::new(options, KeyBook::default());
     run.kind = Some(TraceKind::Log);
@@ -94,9 +90,8 @@ fn read_log(
     findings: &mut Findings,
 ) -> io::Result<Option<LogView>> {
     let Some(reader) = source.log()? else { return Ok(None) };
-    let checkpoint = source.checkpoint()?;
-    let wanted =
-        Wanted { trace_id, pin, checkpoint: checkpoint.as_deref(), profile: options.profile };
+    let checkpoints = source.checkpoints()?;
+    let wanted = Wanted { trace_id, pin, checkpoints: &checkpoints, profile: options.profile };
     let mut own = Findings::default();
     let view = log::read(reader, &wanted, &mut own)?;
     let (_, failures, warnings) = own.into_parts();
@@ -163,7 +158,7 @@ impl<'a> Run<'a> {
             self.signatures += u64::from(verified);
         }
         if let (Some(event), Some(kind)) = (&step.event, self.kind) {
-            self.ended = ending(kind, event).or(self.ended);
+            self.ended = self.ended.or_else(|| ending(kind, event));
             self.replay(kind, event, step, findings);
         }
         if let Some(view) = view {
@@ -189,22 +184,30 @@ impl<'a> Run<'a> {
             && extent.size <= self.walk.index
         {
             self.extents_met += 1;
-            let same = extent.size == self.walk.index
-                && extent.head == Some(self.walk.head)
-                && extent.merkle_root == Some(self.walk.tree.root());
             // Two words of the log may concern the same size; the sizes themselves never fall.
-            if !same && !self.contradicted {
+            if let (Some(what), false) = (self.differs(extent), self.contradicted) {
                 self.contradicted = true;
                 let message = format!(
-                    "the log's entry {} has {} events of this trace ending in {}, found {}",
-                    extent.entry,
-                    extent.size,
-                    extent.head.map(|head| head.to_hex()).unwrap_or_default(),
-                    self.walk.head
+                    "the log's entry {} has {} events of this trace {what}",
+                    extent.entry, extent.size
                 );
                 let place = Place { index: Some(extent.size.saturating_sub(1)), event_id: None };
                 findings.fail(CheckId::Log, FailureCode::ChainBreak, &place, message);
             }
+        }
+    }
+
+    /// What is different here from what the log says of the trace at this size.
+    fn differs(&self, extent: &Extent) -> Option<String> {
+        let head = extent.head.map(|head| head.to_hex()).unwrap_or_default();
+        if extent.size != self.walk.index || extent.head != Some(self.walk.head) {
+            Some(format!("ending in {head}, found {}", self.walk.head))
+        } else if extent.merkle_root != Some(self.walk.tree.root()) {
+            Some("with another Merkle root".to_owned())
+        } else if extent.last_event_at != self.walk.last_at() {
+            Some("with another time of the last one".to_owned())
+        } else {
+            None
         }
     }
 

@@ -245,6 +245,11 @@ impl Walk {
         self.last_at = Some(self.last_at.map_or(at, |last| last.max(at)));
     }
 
+    /// The latest time of all events so far.
+    pub(crate) const fn last_at(&self) -> Option<Timestamp> {
+        self.last_at
+    }
+
     pub(crate) fn trace_id(&self) -> Option<&str> {
         self.trace_id.as_deref()
     }

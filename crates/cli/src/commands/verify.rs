@@ -1,7 +1,8 @@
 //! `countersign verify`.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -27,9 +28,9 @@ pub(crate) struct VerifyArgs {
     /// A root to trust: its fingerprint, or a file with one on each line
     #[arg(long, value_name = "FINGERPRINT|FILE")]
     trust: Vec<String>,
-    /// The workspace log to check against
+    /// A copy of the workspace log, or a checkpoint of it, that was kept elsewhere
     #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
+    log: Vec<PathBuf>,
     /// Public key records for a trace that has no log
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
@@ -59,10 +60,8 @@ struct Target {
 
 pub(crate) fn run(args: &VerifyArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
     let mut target = find(&args.target, caller)?;
-    if let Some(log) = &args.log {
-        target.source.log = Some(log.clone());
-        let beside = log.with_file_name("checkpoint");
-        target.source.checkpoint = beside.exists().then_some(beside);
+    for log in &args.log {
+        add_log(&mut target.source, log)?;
     }
     let options = options(args, caller)?;
     let started = Instant::now();
@@ -124,6 +123,69 @@ fn options(args: &VerifyArgs, caller: &Caller) -> Result<Options, CommandError> 
     })
 }
 
+/// Adds a log or a checkpoint that was kept elsewhere. Of several logs the longest counts, and the
+/// others must be what it begins with.
+fn add_log(source: &mut FileSource, path: &Path) -> Result<(), CommandError> {
+    let doing =
+        |error| CommandError::failed_doing(format!("cannot read `{}`", path.display()), error);
+    let mut file = File::open(path).map_err(doing)?;
+    if !file.metadata().map_err(doing)?.is_file() {
+        return Err(CommandError::failed(format!("`{}` is not a regular file", path.display())));
+    }
+    let mut beginning = [0; 12];
+    let length = file.read(&mut beginning).map_err(doing)?;
+    if beginning.get(..length) == Some(b"countersign/") {
+        source.checkpoints.push(path.to_owned());
+        return Ok(());
+    }
+    let Some(known) = source.log.take() else {
+        source.log = Some(path.to_owned());
+        return Ok(());
+    };
+    let parted = first_difference(&known, path).map_err(doing)?;
+    match parted {
+        Difference::None | Difference::FirstIsLonger => source.log = Some(known),
+        Difference::SecondIsLonger => source.log = Some(path.to_owned()),
+        Difference::At(byte) => {
+            let error = format!("the two logs contradict each other from byte {byte} on");
+            return Err(CommandError::no(error).with_details([
+                format!("one is `{}`", known.display()),
+                format!("the other is `{}`", path.display()),
+            ]));
+        }
+    }
+    Ok(())
+}
+
+enum Difference {
+    None,
+    FirstIsLonger,
+    SecondIsLonger,
+    At(u64),
+}
+
+fn first_difference(first: &Path, second: &Path) -> std::io::Result<Difference> {
+    let mut first = BufReader::new(File::open(first)?);
+    let mut second = BufReader::new(File::open(second)?);
+    let mut at = 0;
+    loop {
+        let (a, b) = (first.fill_buf()?, second.fill_buf()?);
+        match (a.is_empty(), b.is_empty()) {
+            (true, true) => return Ok(Difference::None),
+            (false, true) => return Ok(Difference::FirstIsLonger),
+            (true, false) => return Ok(Difference::SecondIsLonger),
+            (false, false) => {}
+        }
+        let length = a.len().min(b.len());
+        if let Some(place) = a.iter().zip(b).position(|(a, b)| a != b) {
+            return Ok(Difference::At(at + place as u64));
+        }
+        first.consume(length);
+        second.consume(length);
+        at += length as u64;
+    }
+}
+
 /// Bytes that a file of key records may have.
 const KEYS_BYTES_MAX: u64 = 16 << 20;
 
@@ -181,7 +243,7 @@ fn in_files(events: &Path) -> Target {
     let home = home.filter(|home| home.join("log/events.jsonl").is_file());
     let source = match home {
         Some(home) => FileSource::in_home(home, events.clone()),
-        None => FileSource { events: events.clone(), log: None, checkpoint: None },
+        None => FileSource { events: events.clone(), log: None, checkpoints: Vec::new() },
     };
     let reports = home.filter(|_| !is_log).map(|_| dir.join("reports"));
     Target { source, is_log, reports }

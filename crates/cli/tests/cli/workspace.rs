@@ -79,7 +79,7 @@ fn traces_are_listed_and_shown() {
     let home = TestHome::new();
     let place = Place::owner_of(&home);
     let recording = finished(&home, "the tests pass");
-    home.recording();
+    let _running = home.recording();
     assert_snapshot!(place.run(&["trace", "list"]), @r"
     exit 0
     --- stdout
@@ -349,4 +349,47 @@ fn verify_log_checks_the_log_itself() {
     let cut = place.run(&["verify", "log", "--trust", &root, "--allow-open"]);
     assert_eq!(cut.code, 3, "{cut}");
     assert!(cut.stdout().contains("the checkpoint is of 7 entries, the log has 6"), "{cut}");
+}
+
+/// Whoever cuts a trace and the log and its checkpoint leaves no trace here; only what was kept
+/// elsewhere shows it.
+#[test]
+fn a_checkpoint_or_log_kept_elsewhere_shows_that_everything_here_was_cut() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let recording = finished(&home, "the tests pass");
+    let id = recording.id().to_string();
+    let root = home.workspace.root().to_hex();
+    let log = home.path().join("log/events.jsonl");
+    let kept = place.path().join("kept.txt");
+    fs::copy(home.path().join("log/checkpoint"), &kept).unwrap();
+    let kept_log = place.path().join("kept.jsonl");
+    fs::copy(&log, &kept_log).unwrap();
+    let verify = |extra: &[&str]| {
+        let mut arguments = vec!["verify", &id, "--trust", &root, "--no-write", "--allow-open"];
+        arguments.extend_from_slice(extra);
+        place.run(&arguments)
+    };
+    assert_eq!(verify(&["--log", "kept.txt"]).code, 0);
+    assert_eq!(verify(&["--log", "kept.jsonl"]).code, 0);
+
+    let cut = |path: &std::path::Path, keep: usize| {
+        let text = fs::read_to_string(path).unwrap();
+        fs::write(path, text.split_inclusive('\n').take(keep).collect::<String>()).unwrap();
+    };
+    cut(&home.workspace.trace_file(recording.id()), 3);
+    cut(&log, 8);
+    fs::remove_file(home.path().join("log/checkpoint")).unwrap();
+    assert_eq!(verify(&[]).code, 0, "nothing here tells");
+    let shown = verify(&["--log", "kept.txt"]);
+    assert_eq!(shown.code, 3);
+    assert!(shown.stdout().contains("the checkpoint is of 9 entries, the log has 8"), "{shown}");
+    let shown = verify(&["--log", "kept.jsonl"]);
+    assert_eq!(shown.code, 3);
+    assert!(shown.stdout().contains("the log knows 5 events of this trace, here are 3"), "{shown}");
+
+    fs::write(&log, fs::read_to_string(&log).unwrap().replacen("Recorder", "Recarder", 1)).unwrap();
+    let parted = verify(&["--log", "kept.jsonl"]);
+    assert_eq!(parted.code, 3);
+    assert!(parted.stderr.contains("the two logs contradict each other"), "{parted}");
 }

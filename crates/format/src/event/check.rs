@@ -10,6 +10,7 @@ use crate::shape::{
     Checker, Dialect, Fault, Fields, Shape, Unknown, document_schema, is_semver, object_schema,
     opt, req, req_1_1,
 };
+use crate::time::Timestamp;
 
 /// The members of an actor.
 static ACTOR: Fields = Fields {
@@ -110,6 +111,7 @@ pub fn check_event(event: &Value, signature: SignatureFaults) -> Vec<Fault> {
     }
     checker.unknown_members(&PROTOCOL_EVENT, members);
     check_version(event, &mut checker);
+    check_agreement(event, dialect, &mut checker);
     check_payload(event, dialect, &mut checker);
     if signature == SignatureFaults::Listed {
         checker.below("signature", |below| match event.get("signature") {
@@ -127,6 +129,26 @@ fn check_version(event: &Value, checker: &mut Checker) {
         checker.below("schema_version", |below| {
             below.fault("this reader knows schema 1.0 and 1.1");
         });
+    }
+}
+
+/// Members that must fit to each other.
+fn check_agreement(event: &Value, dialect: Dialect, checker: &mut Checker) {
+    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
+    let known = text("/event_type").filter(|name| EventType::parse(name).is_some());
+    if dialect == Dialect::V1_1 && known.is_some() && text("/payload_type") != known {
+        checker.below("payload_type", |below| below.fault("must be the type of the event"));
+    }
+    if dialect == Dialect::V1_0 && matches!(text("/actor/role"), Some("operator" | "recorder")) {
+        checker.below("actor", |actor| {
+            actor.below("role", |role| role.fault("schema 1.0 does not know this role"));
+        });
+    }
+    let time = |pointer: &str| text(pointer).and_then(|text| text.parse::<Timestamp>().ok());
+    if let (Some(raw), Some(created)) = (time("/raw_clock"), time("/created_at"))
+        && raw >= created
+    {
+        checker.below("raw_clock", |below| below.fault("must lie before `created_at`"));
     }
 }
 
@@ -157,7 +179,10 @@ pub fn event_schema() -> Value {
         .map(|event_type| {
             json!({
                 "if": { "properties": { "event_type": { "const": event_type.as_str() } } },
-                "then": { "properties": { "payload": object_schema(payload::fields(*event_type)) } },
+                "then": { "properties": {
+                    "payload": object_schema(payload::fields(*event_type)),
+                    "payload_type": { "const": event_type.as_str() },
+                } },
             })
         })
         .collect();

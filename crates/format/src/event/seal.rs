@@ -3,10 +3,13 @@
 use base64::Engine as _;
 use serde_json::{Map, Value};
 
-use super::{Actor, ArtifactDescriptor, Event, EventType, SCHEMA_VERSION};
+use super::artifact::ARTIFACT_DESCRIPTOR;
+use super::{Actor, ArtifactDescriptor, Event, EventType, SCHEMA_VERSION, payload};
 use crate::hash::{Hash, hex};
 use crate::id::Ulid;
 use crate::json::{self, JsonError};
+use crate::shape::{Checker, Dialect, Fault, Shape};
+use crate::text;
 use crate::time::Timestamp;
 
 /// An event that has not been recorded yet.
@@ -27,6 +30,28 @@ impl Draft {
     #[must_use]
     pub const fn new(event_type: EventType, payload: Value) -> Self {
         Self { event_type, payload, claims: Vec::new(), artifacts: Vec::new() }
+    }
+
+    /// What is wrong with it as an event of schema 1.1.
+    fn faults(&self) -> Vec<Fault> {
+        let mut checker = Checker::new(Dialect::V1_1);
+        checker.below("payload", |below| {
+            below.object(payload::fields(self.event_type), &self.payload);
+        });
+        for (index, artifact) in self.artifacts.iter().enumerate() {
+            let descriptor = serde_json::to_value(artifact).unwrap_or_default();
+            checker.below("artifacts", |below| {
+                below.below(&index.to_string(), |below| {
+                    below.object(&ARTIFACT_DESCRIPTOR, &descriptor);
+                });
+            });
+        }
+        for claim in &self.claims {
+            checker.below("claims", |below| {
+                below.check(&Shape::ClaimId, &Value::String(claim.clone()));
+            });
+        }
+        checker.into_faults()
     }
 
     /// The same draft with these artifacts.
@@ -52,6 +77,13 @@ pub enum SealError {
     /// The line would not be one that readers accept.
     #[error("the event cannot be written as a ledger line")]
     Unreadable(#[from] JsonError),
+    /// The event is not what its schema says.
+    #[error("the event is not valid: {}", first(.0))]
+    Invalid(Vec<Fault>),
+}
+
+fn first(faults: &[Fault]) -> String {
+    faults.first().map(ToString::to_string).unwrap_or_default()
 }
 
 /// Where an event goes and who signs it.
@@ -76,13 +108,19 @@ pub struct Sealer<'a> {
 impl Sealer<'_> {
     /// Makes the line. `sign` is given the bytes to sign.
     ///
-    /// The line is scanned before it is handed out, so that nothing is ever signed into a trace
-    /// that a reader would refuse.
+    /// Text is put into normalisation form C; this is where it enters. What is left is checked
+    /// against the schema before it is signed, and the line scanned before it is handed out, so
+    /// that nothing ever gets into a trace that a reader would refuse.
     pub fn seal(
         self,
-        draft: Draft,
+        mut draft: Draft,
         sign: impl FnOnce(&[u8]) -> [u8; 64],
     ) -> Result<Sealed, SealError> {
+        text::normalise(&mut draft.payload);
+        let faults = draft.faults();
+        if !faults.is_empty() {
+            return Err(SealError::Invalid(faults));
+        }
         let mut payload = Vec::with_capacity(512);
         json::write(&draft.payload, &mut payload);
         let payload_hash = Hash::of(&payload);
@@ -163,7 +201,7 @@ impl Sealer<'_> {
     }
 
     fn write_head(&self, draft: &Draft, out: &mut Vec<u8>) {
-        let text = |text: &str, out: &mut Vec<u8>| json::write_string(text, out);
+        let text = json::write_string;
         out.extend_from_slice(b"{\"actor\":{\"agent_id\":");
         text(&self.actor.agent_id, out);
         out.extend_from_slice(b",\"key_id\":");

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use countersign_runtime::disk::{DiskError, DiskFile, Op, Stat};
 
 use super::world::{Change, Node, World, dead};
-use super::{ENOSPC, Fault, SimDisk};
+use super::{DiskFault, ENOSPC, SimDisk};
 
 #[derive(Debug)]
 pub(super) struct SimFile {
@@ -21,8 +21,8 @@ impl SimFile {
     fn write(&self, bytes: &[u8], place: impl FnOnce(usize) -> usize) -> Result<(), DiskError> {
         self.disk.run_fault(Op::Write, &self.path, |world, fault| {
             let wanted = match fault {
-                Fault::Fail(_) => 0,
-                Fault::ShortWrite(most, _) => bytes.len().min(most),
+                DiskFault::Fail(_) => 0,
+                DiskFault::ShortWrite(most, _) => bytes.len().min(most),
                 _ => bytes.len(),
             };
             let room = world.room();
@@ -88,10 +88,10 @@ impl DiskFile for SimFile {
     fn sync_data(&self) -> Result<(), DiskError> {
         self.disk.run_fault(Op::SyncData, &self.path, |world, fault| {
             if let Some(Node::File { durable, pending, .. }) = world.nodes.get_mut(self.node)
-                && fault != Fault::Lie
+                && fault != DiskFault::Lie
             {
                 for change in pending.drain(..) {
-                    if matches!(fault, Fault::None | Fault::FailAfter(_)) {
+                    if matches!(fault, DiskFault::None | DiskFault::FailAfter(_)) {
                         change.apply(durable);
                     }
                 }

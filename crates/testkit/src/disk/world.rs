@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 
 use countersign_runtime::disk::{Kind, Op, Stat};
 
-use super::{Fault, Script};
+use super::{DiskFault, Script};
 
 /// A change of contents that is not durable yet.
 #[derive(Debug, Clone)]
@@ -109,14 +109,14 @@ impl World {
     }
 
     /// Counts an operation and asks the script about it. An error if the process is dead.
-    pub(super) fn decide(&mut self, op: Op, path: &Path) -> io::Result<Fault> {
+    pub(super) fn decide(&mut self, op: Op, path: &Path) -> io::Result<DiskFault> {
         if self.dead {
             return Err(dead());
         }
         self.operations += 1;
         let count = self.operations;
-        let fault = self.script.as_mut().map_or(Fault::None, |script| script(op, path, count));
-        if fault == Fault::Die {
+        let fault = self.script.as_mut().map_or(DiskFault::None, |script| script(op, path, count));
+        if fault == DiskFault::Die {
             self.dead = true;
             return Err(dead());
         }

@@ -1,10 +1,13 @@
 //! The workspace log.
 
-use super::{SIZE, table};
+use super::table;
 use crate::event::TraceKind;
+use crate::json::INTEGER_MAX;
 use crate::key::AGENT_IDENTITY;
 use crate::shape::{Fields, Shape, opt, req};
 
+/// A trace that the log knows has an event.
+const COUNT: Shape = Shape::Integer(1, INTEGER_MAX);
 const IDENTITY: Shape = Shape::Object(&AGENT_IDENTITY);
 
 pub(super) static LOG_OPENED: Fields = table(
@@ -62,7 +65,7 @@ pub(super) static TRACE_CHECKPOINTED: Fields = table(
     "A trace of which this many events are durable.",
     &[
         req("trace_id", Shape::Ulid),
-        req("size", SIZE),
+        req("size", COUNT),
         req("head", Shape::Hash),
         req("merkle_root", Shape::Hash),
         req("last_event_at", Shape::Time),
@@ -75,7 +78,7 @@ pub(super) static TRACE_CLOSED: Fields = table(
     "A trace that ended.",
     &[
         req("trace_id", Shape::Ulid),
-        req("size", SIZE),
+        req("size", COUNT),
         req("head", Shape::Hash),
         req("merkle_root", Shape::Hash),
         req("last_event_at", Shape::Time),

@@ -138,6 +138,7 @@ pub(super) static ARTIFACT_REDACTED: Fields = table(
         req("artifact_hash", Shape::Hash),
         req("reason", Shape::NonEmptyText),
         opt("policy_tag", Shape::Name),
+        opt("keys_head", Shape::Hash),
     ],
 );
 
@@ -215,6 +216,7 @@ pub(super) static SESSION_RECOVERED: Fields = table(
         req("torn_bytes", SIZE),
         req("torn_hash", Shape::Hash),
         req("torn_file", Shape::StorePath),
+        opt("keys_head", Shape::Hash),
     ],
 );
 

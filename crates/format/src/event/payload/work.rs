@@ -1,18 +1,10 @@
 //! Work items.
 
 use super::{LINKS, PIN, SIZE, table};
+use crate::exit::WorkPhase;
 use crate::shape::{Fields, Shape, opt, req};
 
-const PHASE: Shape = Shape::OneOf(&[
-    "DRAFT",
-    "IMPLEMENTATION",
-    "CI_PENDING",
-    "READY_FOR_REVIEW",
-    "REVIEW",
-    "READY_FOR_MERGE",
-    "COMPLETED",
-    "BLOCKED",
-]);
+const PHASE: Shape = Shape::OneOf(&WorkPhase::NAMES);
 
 pub(super) static WORK_OPENED: Fields = table(
     "WorkOpened",
