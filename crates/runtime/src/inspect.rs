@@ -113,6 +113,25 @@ fn begin(first: &Event) -> TraceSession {
     }
 }
 
+/// What the log in `path` says of every trace that it names, as far as it can be read.
+pub(crate) fn log_entries(
+    path: &Path,
+) -> io::Result<(BTreeMap<String, LogEntry>, Result<u64, BadLine>)> {
+    let mut entries: BTreeMap<String, LogEntry> = BTreeMap::new();
+    let outcome = each_event(path, |event| {
+        let member = |name: &str| event.payload.get(name).and_then(Value::as_str);
+        let Some(trace_id) = member("trace_id") else { return };
+        let kind = member("kind").and_then(TraceKind::parse);
+        let entry =
+            entries.entry(trace_id.to_owned()).or_insert(LogEntry { kind, size: 1, closed: false });
+        entry.kind = entry.kind.or(kind);
+        let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(0);
+        entry.size = entry.size.max(size);
+        entry.closed |= event.event_type == EventType::TraceClosed;
+    })?;
+    Ok((entries, outcome))
+}
+
 impl Workspace {
     /// The ids of all traces that have events, oldest first.
     ///
@@ -169,22 +188,10 @@ impl Workspace {
     /// The log cannot be read.
     pub fn log_entries(&self) -> Result<BTreeMap<String, LogEntry>, WorkspaceError> {
         let path = self.store().ledger_dir(LedgerId::Log).join("events.jsonl");
-        let mut entries: BTreeMap<String, LogEntry> = BTreeMap::new();
-        let outcome = each_event(&path, |event| {
-            let member = |name: &str| event.payload.get(name).and_then(Value::as_str);
-            let Some(trace_id) = member("trace_id") else { return };
-            let kind = member("kind").and_then(TraceKind::parse);
-            let entry = entries.entry(trace_id.to_owned()).or_insert(LogEntry {
-                kind,
-                size: 1,
-                closed: false,
-            });
-            let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(0);
-            entry.size = entry.size.max(size);
-            entry.closed |= event.event_type == EventType::TraceClosed;
-        });
         let doing = "read the workspace log";
-        match outcome.map_err(|source| WorkspaceError::Io { doing, source })? {
+        let read = log_entries(&path).map_err(|source| WorkspaceError::Io { doing, source });
+        let (entries, outcome) = read?;
+        match outcome {
             Ok(_) => Ok(entries),
             Err(bad) => Err(WorkspaceError::BadLog {
                 home: self.home().to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_format::note::Checkpoint;
+use countersign_format::note::{Checkpoint, SignedNote};
 use countersign_format::time::Timestamp;
 use countersign_protocol::By;
 use countersign_protocol::log::LogState;
@@ -46,6 +46,15 @@ impl Host<LogState> for LogHost {
         let events = found.as_ref().map_or(0, |replica| replica.chain.events);
         self.snapshot_at.store(events, Ordering::Relaxed);
         found.unwrap_or_default()
+    }
+
+    /// The checkpoint counts durable entries only. Whether it can be believed does not matter: at
+    /// worst a log that somebody tampered with is left alone.
+    fn acknowledged(&self) -> Result<u64, WriteError> {
+        let path = self.store.ledger_dir(LedgerId::Log).join("checkpoint");
+        let note = std::fs::read(path).ok().and_then(|bytes| SignedNote::parse(&bytes).ok());
+        let checkpoint = note.and_then(|note| note.text().parse::<Checkpoint>().ok());
+        Ok(checkpoint.map_or(0, |checkpoint| checkpoint.size))
     }
 
     /// Writes the checkpoint. It is made from durable entries only, so it never promises what a

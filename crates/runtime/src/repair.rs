@@ -48,6 +48,7 @@ impl Workspace {
     /// # Errors
     /// Something could not be read or recorded.
     pub fn reconcile_all(&self) -> Result<Vec<Reconciled>, WorkspaceError> {
+        self.shared.log.settle()?;
         let entries = self.log_entries()?;
         let mut done = Vec::new();
         for id in self.trace_ids()? {

@@ -20,11 +20,12 @@ use countersign_protocol::{By, Refusal, State};
 use countersign_verify::{FileSource, Options, Profile};
 use serde_json::Map;
 
+use crate::inspect::log_entries;
 use crate::log::LogWriter;
 use crate::replica::Replica;
 use crate::signers::Signers;
 use crate::snapshot;
-use crate::store::{Blobs as _, FileStore, Head, LedgerId};
+use crate::store::{Blobs as _, FileStore, Head, LedgerId, StoreError};
 use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{Commit, Host, Party, Recorded, WriteError, Writer, lock};
 
@@ -169,6 +170,15 @@ impl<S: State> Host<S> for TraceHost {
         let events = found.as_ref().map_or(0, |replica| replica.chain.events);
         self.snapshot_at.store(events, Ordering::Relaxed);
         found.unwrap_or_default()
+    }
+
+    fn acknowledged(&self) -> Result<u64, WriteError> {
+        let log = self.store.ledger_dir(LedgerId::Log).join("events.jsonl");
+        let (entries, _) = log_entries(&log).map_err(|error| WriteError::Store {
+            ledger: LedgerId::Log,
+            source: Arc::new(StoreError::Backend(error.into())),
+        })?;
+        Ok(entries.get(&self.trace_id).map_or(0, |entry| entry.size))
     }
 
     fn committed(&self, commit: &Commit<'_, S>) -> Result<(), WriteError> {

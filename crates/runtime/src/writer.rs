@@ -103,6 +103,10 @@ pub(crate) trait Host<S: State>: Send + Sync + fmt::Debug {
     /// What is known of the ledger without reading all of it: a snapshot, or nothing.
     fn fresh(&self) -> Replica<S>;
 
+    /// How many events were durable once, as far as somebody else was told: whatever they look like
+    /// now, they are not what a dead writer left.
+    fn acknowledged(&self) -> Result<u64, WriteError>;
+
     /// Called after a batch is durable, still under the ledger's lock: of two who tell the log of
     /// one trace, the second must see what the first has told.
     fn committed(&self, commit: &Commit<'_, S>) -> Result<(), WriteError>;
@@ -322,7 +326,21 @@ impl<S: State> Writer<S> {
                 return Err(WriteError::Damaged(Arc::new(damage)));
             }
         }
+        if batch.torn_tail().is_some() {
+            self.check_tail(replica.chain.events)?;
+        }
         Ok(())
+    }
+
+    /// Makes sure that nothing behind the first `events` events was acknowledged.
+    fn check_tail(&self, events: u64) -> Result<(), WriteError> {
+        let known = self.host.acknowledged()?;
+        if known <= events {
+            return Ok(());
+        }
+        let what = format!("its line cannot be read, and {known} events were acknowledged");
+        let damage = Damage { ledger: self.ledger, index: events, what };
+        Err(WriteError::Damaged(Arc::new(damage)))
     }
 
     fn set_torn_tail_aside(

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use countersign_format::event::EventType;
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::report::{Closed, VerificationReport, VerificationStatus};
@@ -231,4 +232,91 @@ fn a_recording_begins_although_repair_was_faster_to_tell_the_log() {
     for id in ids {
         assert_eq!(home.check(id, 4).closed, Closed::Yes);
     }
+}
+
+/// Adds an event that was never acknowledged, with zeros in place of what did not reach the disk.
+fn add_line_with_hole(ledger: &Path) {
+    let mut bytes = std::fs::read(ledger).unwrap();
+    bytes.extend_from_slice(b"{\"actor\":{\"agent_id\":\"");
+    bytes.extend_from_slice(&[0; 512]);
+    bytes.extend_from_slice(b"\",\"trace_id\":\"\"}\n");
+    std::fs::write(ledger, bytes).unwrap();
+}
+
+/// Blocks reach the disk in any order, so the end of a line may be there and its beginning not.
+/// Whoever opened the recording without its lock took that for damage, and nobody could repair it.
+#[test]
+fn a_hole_that_power_loss_left_in_a_trace_is_set_aside_by_the_next_writer() {
+    let home = TestHome::new();
+    let id = home.recording().id();
+    add_line_with_hole(&home.workspace.trace_file(id));
+    home.reopen().recording(id).unwrap().submit(note("after")).unwrap();
+    home.check(id, 3);
+    assert_eq!(home.events(id)[1].event_type, EventType::SessionRecovered);
+}
+
+#[test]
+fn a_hole_that_power_loss_left_in_the_log_stops_neither_writers_nor_repair() {
+    let home = TestHome::new();
+    let id = home.recording().id();
+    let log = home.path().join("log/events.jsonl");
+    add_line_with_hole(&log);
+    assert_eq!(home.reopen().reconcile_all().unwrap(), []);
+    home.check(id, 1);
+    add_line_with_hole(&log);
+    home.reopen().recording(id).unwrap().submit(note("after")).unwrap();
+    let other = home.reopen().begin_recording(None, None).unwrap();
+    home.check(other.id(), 1);
+    add_line_with_hole(&log);
+    let workspace = home.reopen();
+    let recorder = workspace.find_key("recorder").unwrap();
+    workspace.rotate_key(&recorder.key_id).unwrap();
+    home.check(id, 2);
+}
+
+/// By the look of the bytes a line with a zero is torn, and with it everything behind it. Only the
+/// log can tell that the events behind it were acknowledged: they are evidence, not a tail.
+#[test]
+fn damage_to_events_that_the_log_knows_is_not_set_aside() {
+    let home = TestHome::new();
+    let ended = home.recording();
+    ended.submit(note("to be damaged")).unwrap();
+    ended.conclude("done").unwrap();
+    let long = home.recording();
+    for round in 0..1_030 {
+        let purpose = if round == 900 { "to be damaged".to_owned() } else { round.to_string() };
+        long.submit(note(&purpose)).unwrap();
+    }
+    for recording in [ended, long] {
+        let id = recording.id();
+        drop(recording);
+        let path = home.workspace.trace_file(id);
+        let _ = std::fs::remove_file(path.with_file_name("snapshot"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let damaged = text.replace("to be damaged", "to be d\u{0}maged");
+        std::fs::write(&path, &damaged).unwrap();
+        let redact =
+            RecordingCommand::Redact { artifact_hash: Hash::of(b"x"), reason: "test".into() };
+        let workspace = home.reopen();
+        let refused = workspace.recording(id).and_then(|it| Ok(it.submit(redact)?)).unwrap_err();
+        assert!(refused.to_string().contains("damaged ledger"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
+        assert!(!path.with_file_name("torn").exists());
+    }
+}
+
+#[test]
+fn damage_to_entries_that_the_checkpoint_counts_is_not_set_aside() {
+    let home = TestHome::new();
+    let id = home.recording().id();
+    let path = home.path().join("log/events.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let damaged = text.replace("\"display_name\":\"Critic\"", "\"display_name\":\"Cr\u{0}tic\"");
+    std::fs::write(&path, &damaged).unwrap();
+    let workspace = home.reopen();
+    let refused = workspace.begin_recording(None, None).unwrap_err();
+    assert!(refused.to_string().contains("damaged ledger"), "{refused}");
+    assert!(workspace.reconcile_all().is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
+    assert!(!home.verify(id).failures.is_empty());
 }

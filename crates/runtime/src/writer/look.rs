@@ -13,7 +13,16 @@ impl<S: State> Writer<S> {
     pub(crate) fn look<T>(&self, at: impl FnOnce(&Replica<S>) -> T) -> Result<T, WriteError> {
         let mut core = lock(&self.core);
         let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
-        let outcome = self.read_on(&mut replica);
+        let outcome = match self.read_on(&mut replica) {
+            // What power loss left of a line looks like damage; only under the lock is it seen to
+            // be a torn tail.
+            Err(WriteError::Damaged(_)) => {
+                replica = Replica::default();
+                let batch = self.store.begin(self.ledger).map_err(|error| self.failed(error))?;
+                self.catch_up(&mut replica, &*batch)
+            }
+            outcome => outcome,
+        };
         let seen = outcome.map(|()| at(&replica));
         if seen.is_ok() {
             *core = Some(replica);
@@ -37,6 +46,15 @@ impl<S: State> Writer<S> {
         let seen = at(&replica);
         *core = Some(replica);
         Ok(seen)
+    }
+
+    /// Sets aside what a dead writer left torn, if it left anything, and records that.
+    pub(crate) fn settle(&self) -> Result<(), WriteError> {
+        let mut core = lock(&self.core);
+        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
+        self.append(&mut replica, &mut Vec::new().into_iter(), &mut Vec::new())?;
+        *core = Some(replica);
+        Ok(())
     }
 
     /// Looks at what this process last knew, if that is durable.
