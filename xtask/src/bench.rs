@@ -1,37 +1,79 @@
 //! Figures against their bounds.
 //!
-//! A figure is a file below `bench/` with one function, and a line in [`FIGURES`]. Figures are
-//! always taken from a release build: a debug build of this program starts one and passes on.
+//! A figure is a file below `bench/` with one function, and a line in [`FIGURES`]. Its bound is
+//! what the machine could do at best, or what the figure may cost, and is measured in the same run.
+//! Figures are always taken from a release build: a debug build starts one and passes on.
 
+mod append;
 mod clock;
+mod crowd;
+mod growth;
+mod home;
+mod open;
+mod seal;
 mod start;
 mod tidy;
+
+use std::fmt;
 
 use serde_json::json;
 
 use crate::Failure;
 use crate::place::{cargo, succeed};
 
+/// What the value, as a part of its bound, should be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(least) => write!(f, ">= {least:.2}"),
+            Self::AtMost(most) => write!(f, "<= {most:.2}"),
+        }
+    }
+}
+
 /// Something measured on this machine, just now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Measured {
+    name: &'static str,
     value: f64,
     unit: &'static str,
-    /// What the value may be at most.
+    /// What the value is compared with, in the same unit.
     bound: f64,
+    target: Target,
 }
 
 impl Measured {
-    /// How much of the bound is used: 1 is the bound itself, more is too much.
+    /// The value as a part of its bound.
     fn ratio(&self) -> f64 {
         self.value / self.bound
+    }
+
+    fn is_met(&self) -> bool {
+        match self.target {
+            Target::AtLeast(least) => self.ratio() >= least,
+            Target::AtMost(most) => self.ratio() <= most,
+        }
     }
 }
 
 /// A name, and how to measure what it stands for.
-type Figure = (&'static str, fn() -> Result<Measured, String>);
+type Figure = (&'static str, fn() -> Result<Vec<Measured>, String>);
 
-const FIGURES: &[Figure] = &[("start", start::measure), ("tidy", tidy::measure)];
+const FIGURES: &[Figure] = &[
+    ("seal", seal::measure),
+    ("append-one", append::measure),
+    ("append-64", crowd::measure),
+    ("growth", growth::measure),
+    ("open", open::measure),
+    ("start", start::measure),
+    ("tidy", tidy::measure),
+];
 
 /// How the figures are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,19 +89,31 @@ pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
         let again = ["run", "--quiet", "--release", "--package", "xtask", "--", "bench"];
         return Ok(succeed(&mut cargo(&[&again, options].concat()))?);
     }
-    let mut over = Vec::new();
+    if show == Show::Table {
+        println!("{}", heading());
+    }
+    let mut missed = Vec::new();
     for (figure, measure) in FIGURES.iter().filter(|(figure, _)| name.is_none_or(|n| n == *figure))
     {
         let measured = measure().map_err(|why| format!("figure `{figure}`: {why}"))?;
-        println!("{}", shown(figure, &measured, show));
-        if measured.ratio() > 1.0 {
-            over.push(*figure);
+        for measured in &measured {
+            println!("{}", shown(measured, show));
         }
+        missed.extend(misses(&measured));
     }
-    if over.is_empty() {
+    verdict(&missed)
+}
+
+/// The names of those that do not reach their target.
+fn misses(measured: &[Measured]) -> impl Iterator<Item = &'static str> {
+    measured.iter().filter(|measured| !measured.is_met()).map(|measured| measured.name)
+}
+
+fn verdict(missed: &[&str]) -> Result<(), Failure> {
+    if missed.is_empty() {
         Ok(())
     } else {
-        Err(Failure::Chore(format!("over the bound: {}", over.join(", "))))
+        Err(Failure::Chore(format!("target missed: {}", missed.join(", "))))
     }
 }
 
@@ -81,19 +135,29 @@ fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Show), Failure> {
     Ok((name, show))
 }
 
-fn shown(name: &str, measured: &Measured, show: Show) -> String {
-    let Measured { value, unit, bound } = *measured;
-    let ratio = measured.ratio();
+fn heading() -> String {
+    let (name, value, bound, unit) = ("figure", "value", "bound", "unit");
+    let (ratio, target) = ("ratio", "target");
+    format!("{name:<14}{value:>12}{bound:>12}  {unit:<13}{ratio:>6}  {target}")
+}
+
+fn shown(measured: &Measured, show: Show) -> String {
+    let Measured { name, value, unit, bound, target } = *measured;
+    let (ratio, met) = (measured.ratio(), measured.is_met());
     match show {
         Show::Table => {
-            let mark = if ratio > 1.0 { "  over" } else { "" };
+            let (target, mark) = (target.to_string(), if met { "met" } else { "missed" });
             format!(
-                "{name:<16}{value:>12.3} {unit:<8} bound {bound:>10.3}  ratio {ratio:>6.2}{mark}"
+                "{name:<14}{value:>12.3}{bound:>12.3}  {unit:<13}{ratio:>6.2}  {target:<8}  {mark}"
             )
         }
         Show::Json => {
-            json!({ "name": name, "value": value, "unit": unit, "bound": bound, "ratio": ratio })
-                .to_string()
+            let target = target.to_string();
+            json!({
+                "name": name, "value": value, "unit": unit, "bound": bound, "ratio": ratio,
+                "target": target, "met": met,
+            })
+            .to_string()
         }
     }
 }
@@ -102,31 +166,63 @@ fn shown(name: &str, measured: &Measured, show: Show) -> String {
 mod tests {
     use super::*;
 
-    const WITHIN: Measured = Measured { value: 3.75, unit: "ms", bound: 15.0 };
-    const OVER: Measured = Measured { value: 30.0, unit: "ms", bound: 15.0 };
+    const SHORT: Measured = Measured {
+        name: "start",
+        value: 3.75,
+        unit: "ms",
+        bound: 15.0,
+        target: Target::AtMost(1.0),
+    };
+    const LONG: Measured = Measured { value: 30.0, ..SHORT };
+    const FAST: Measured = Measured {
+        name: "seal",
+        value: 45_000.0,
+        unit: "events/s",
+        bound: 50_000.0,
+        target: Target::AtLeast(0.8),
+    };
+    const SLOW: Measured = Measured { value: 25_000.0, ..FAST };
 
     #[test]
-    fn a_ratio_over_one_is_over_the_bound() {
-        assert_eq!((WITHIN.ratio(), OVER.ratio()), (0.25, 2.0));
+    fn costs_stay_below_their_target_and_rates_above_it() {
+        assert_eq!([SHORT, LONG, FAST, SLOW].map(|m| m.ratio()), [0.25, 2.0, 0.9, 0.5]);
+        assert_eq!([SHORT, LONG, FAST, SLOW].map(|m| m.is_met()), [true, false, true, false]);
     }
 
     #[test]
-    fn a_row_shows_the_value_with_its_bound() {
-        let rows = [shown("start", &WITHIN, Show::Table), shown("start", &OVER, Show::Table)];
+    fn a_figure_that_misses_its_target_fails_the_chore_by_name() {
+        assert!(verdict(&misses(&[SHORT, FAST]).collect::<Vec<_>>()).is_ok());
+        let missed: Vec<_> = misses(&[SHORT, SLOW, LONG]).collect();
+        let Err(Failure::Chore(message)) = verdict(&missed) else { panic!("{missed:?}") };
+        assert_eq!(message, "target missed: seal, start");
+    }
+
+    #[test]
+    fn a_figure_without_a_number_is_missed() {
+        assert!(!Measured { value: f64::NAN, ..FAST }.is_met());
+        assert!(!Measured { value: f64::NAN, ..SHORT }.is_met());
+    }
+
+    #[test]
+    fn the_table_is_aligned_and_says_what_was_missed() {
+        let rows = [heading(), shown(&SHORT, Show::Table), shown(&SLOW, Show::Table)];
         let expected = [
-            "start                  3.750 ms       bound     15.000  ratio   0.25",
-            "start                 30.000 ms       bound     15.000  ratio   2.00  over",
+            "figure               value       bound  unit          ratio  target",
+            "start                3.750      15.000  ms             0.25  <= 1.00   met",
+            "seal             25000.000   50000.000  events/s       0.50  >= 0.80   missed",
         ];
         assert_eq!(rows, expected);
     }
 
     #[test]
     fn json_is_one_object_a_line() {
-        let line = shown("start", &WITHIN, Show::Json);
+        let line = shown(&SHORT, Show::Json);
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert!(!line.contains('\n'));
-        let expected =
-            json!({ "name": "start", "value": 3.75, "unit": "ms", "bound": 15.0, "ratio": 0.25 });
+        let expected = json!({
+            "name": "start", "value": 3.75, "unit": "ms", "bound": 15.0, "ratio": 0.25,
+            "target": "<= 1.00", "met": true,
+        });
         assert_eq!(value, expected);
     }
 

@@ -23,11 +23,7 @@ impl Hash {
     /// The hash of `pieces`, one after the other.
     #[must_use]
     pub fn of_pieces(pieces: &[&[u8]]) -> Self {
-        let mut hasher = Sha256::new();
-        for piece in pieces {
-            hasher.update(piece);
-        }
-        Self(hasher.finalize().into())
+        pieces.iter().fold(Hasher::default(), |hasher, piece| hasher.with(piece)).finish()
     }
 
     /// A hash from its raw bytes.
@@ -46,6 +42,31 @@ impl Hash {
     #[must_use]
     pub fn to_hex(&self) -> String {
         hex(&self.0)
+    }
+
+    /// The same digits, where no text of their own is needed.
+    pub(crate) fn hex_digits(&self) -> [u8; 64] {
+        let mut digits = [0; 64];
+        for (pair, &byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(&self.0) {
+            *pair = [digit(byte >> 4), digit(byte & 15)];
+        }
+        digits
+    }
+}
+
+/// A hash under way. A copy goes on from the same beginning.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hasher(Sha256);
+
+impl Hasher {
+    /// The hash of what came before, and `bytes`.
+    pub(crate) fn with(mut self, bytes: &[u8]) -> Self {
+        self.0.update(bytes);
+        self
+    }
+
+    pub(crate) fn finish(self) -> Hash {
+        Hash(self.0.finalize().into())
     }
 }
 
@@ -90,15 +111,16 @@ impl<'de> Deserialize<'de> for Hash {
 /// Lowercase hexadecimal digits of `bytes`.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        for nibble in [byte >> 4, byte & 15] {
-            out.push(DIGITS.get(usize::from(nibble)).copied().unwrap_or('0'));
-        }
+    let mut out = Vec::with_capacity(bytes.len() * 2);
+    for &byte in bytes {
+        out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
     }
-    out
+    // Digits are ASCII.
+    String::from_utf8(out).unwrap_or_default()
+}
+
+const fn digit(nibble: u8) -> u8 {
+    if nibble < 10 { b'0' + nibble } else { b'a' - 10 + nibble }
 }
 
 /// The bytes of an even number of lowercase hexadecimal digits.

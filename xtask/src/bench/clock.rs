@@ -1,10 +1,11 @@
 //! How long something takes.
 //!
 //! The best of several rounds is what the work costs; everything above it is what else the
-//! machine was doing.
+//! machine was doing. A figure and its bound are taken in turns, so that both see the same machine.
 
-use std::fs;
 use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Which clock counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,18 @@ pub(super) enum Clock {
     Thread,
 }
 
+/// How long one run of `work` takes.
+pub(super) fn time<T>(
+    clock: Clock,
+    work: impl FnOnce() -> Result<T, String>,
+) -> Result<Duration, String> {
+    let start = Stamp::now(clock);
+    let result = std::hint::black_box(work()?);
+    let taken = start.elapsed();
+    drop(result);
+    Ok(taken)
+}
+
 /// The shortest of `rounds` runs of `work`.
 pub(super) fn best_of<T>(
     rounds: u32,
@@ -23,41 +36,57 @@ pub(super) fn best_of<T>(
 ) -> Result<Duration, String> {
     let mut best = Duration::MAX;
     for _ in 0..rounds {
-        let start = Stamp::now(clock);
-        let result = std::hint::black_box(work()?);
-        let taken = start.elapsed();
-        drop(result);
-        best = best.min(taken);
+        best = best.min(time(clock, &mut work)?);
     }
     Ok(best)
 }
 
-/// A point on both clocks.
+/// The shortest of `rounds` runs of each, in turns.
+pub(super) fn best_of_both(
+    rounds: u32,
+    mut first: impl FnMut() -> Result<Duration, String>,
+    mut second: impl FnMut() -> Result<Duration, String>,
+) -> Result<(Duration, Duration), String> {
+    let mut best = (Duration::MAX, Duration::MAX);
+    for _ in 0..rounds {
+        best.0 = best.0.min(first()?);
+        best.1 = best.1.min(second()?);
+    }
+    Ok(best)
+}
+
+/// How many of `count` things a second has room for, if all of them took `taken`.
+pub(super) fn per_second(count: usize, taken: Duration) -> f64 {
+    count as f64 / taken.as_secs_f64()
+}
+
+pub(super) fn milliseconds(taken: Duration) -> f64 {
+    taken.as_secs_f64() * 1e3
+}
+
+/// A point on one of the clocks.
 struct Stamp {
+    clock: Clock,
     wall: Instant,
-    thread: Option<Duration>,
+    thread: Duration,
 }
 
 impl Stamp {
     fn now(clock: Clock) -> Self {
-        let thread = if clock == Clock::Thread { thread_time() } else { None };
-        Self { wall: Instant::now(), thread }
+        Self { clock, wall: Instant::now(), thread: thread_time() }
     }
 
     fn elapsed(&self) -> Duration {
-        let wall = self.wall.elapsed();
-        // Where the kernel does not count, and for work shorter than it counts, time that passes
-        // is the closest there is.
-        let thread = self.thread.and_then(|start| thread_time()?.checked_sub(start));
-        thread.filter(|taken| !taken.is_zero()).map_or(wall, |taken| taken.min(wall))
+        match self.clock {
+            Clock::Wall => self.wall.elapsed(),
+            Clock::Thread => thread_time().saturating_sub(self.thread),
+        }
     }
 }
 
-/// What this thread has computed so far, where the kernel tells without a system call of our own.
-fn thread_time() -> Option<Duration> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
-    Some(Duration::from_nanos(nanoseconds))
+/// What this thread has computed so far, in its own code and in the kernel.
+fn thread_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -83,5 +112,23 @@ mod tests {
             if rounds == 2 { Err("broken".to_owned()) } else { Ok(()) }
         });
         assert_eq!((result, rounds), (Err("broken".to_owned()), 2));
+    }
+
+    #[test]
+    fn waiting_is_not_computing() {
+        let pause = Duration::from_millis(50);
+        let taken = time(Clock::Thread, || {
+            std::thread::sleep(pause);
+            Ok(())
+        });
+        assert!(taken.unwrap() < pause);
+    }
+
+    #[test]
+    fn each_of_two_keeps_its_own_best() {
+        let times = |all: [u64; 2]| all.map(Duration::from_millis).into_iter();
+        let (mut first, mut second) = (times([3, 5]), times([9, 7]));
+        let best = best_of_both(2, || Ok(first.next().unwrap()), || Ok(second.next().unwrap()));
+        assert_eq!(best, Ok((Duration::from_millis(3), Duration::from_millis(7))));
     }
 }

@@ -5,12 +5,15 @@ use serde_json::{Map, Value};
 
 use super::artifact::ARTIFACT_DESCRIPTOR;
 use super::{Actor, ArtifactDescriptor, Event, EventType, SCHEMA_VERSION, payload};
-use crate::hash::{Hash, hex};
+use crate::hash::{Hash, Hasher};
 use crate::id::Ulid;
 use crate::json::{self, JsonError};
 use crate::shape::{Checker, Dialect, Fault, Shape};
 use crate::text;
 use crate::time::Timestamp;
+
+/// Room for the signed bytes of an event with one artifact.
+const SIGNED_BYTES: usize = 1024;
 
 /// An event that has not been recorded yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,67 +127,69 @@ impl Sealer<'_> {
         let mut payload = Vec::with_capacity(512);
         json::write(&draft.payload, &mut payload);
         let payload_hash = Hash::of(&payload);
+        let names = Names {
+            event_id: self.event_id.to_string(),
+            trace_id: self.trace_id.to_string(),
+            created_at: (self.created_at, self.created_at.to_string()),
+        };
 
         // The members in canonical order, cut where `event_hash`, `payload` and `signature` go.
-        let mut signed = Vec::with_capacity(1024);
-        self.write_head(&draft, &mut signed);
+        let mut signed = Vec::with_capacity(SIGNED_BYTES);
+        self.write_head(&draft, &names.created_at, &mut signed);
         let after_created_at = signed.len();
-        self.write_names(&draft, &mut signed);
+        names.write_event(draft.event_type, &mut signed);
         let after_event_type = signed.len();
         let payload_type = payload_type(draft.event_type);
         self.write_chain(payload_type, &payload_hash, &mut signed);
         let after_seq = signed.len();
-        self.write_tail(&mut signed);
-
-        let signed_bytes_hash = Hash::of(&signed);
-        let signature_b64 =
-            base64::engine::general_purpose::STANDARD.encode(sign(&signed).as_slice());
-        let signature = format!(
-            ",\"signature\":{{\"algorithm\":\"ed25519\",\"signature_b64\":\"{signature_b64}\",\
-             \"signed_bytes_hash\":\"{signed_bytes_hash}\"}}"
-        );
+        names.write_trace(&mut signed);
 
         let piece = |from: usize, to: usize| signed.get(from..to).unwrap_or_default();
         let head = piece(0, after_created_at);
-        let names = piece(after_created_at, after_event_type);
+        let event_names = piece(after_created_at, after_event_type);
         let chain = piece(after_event_type, after_seq);
         let tail = piece(after_seq, signed.len());
-        let event_hash = Hash::of_pieces(&[
-            head,
-            names,
-            b",\"payload\":",
-            &payload,
-            chain,
-            signature.as_bytes(),
-            tail,
-        ]);
 
-        let mut line = Vec::with_capacity(signed.len() + payload.len() + 512);
+        // Both hashes begin with the same members, which are most of the bytes.
+        let begun = Hasher::default().with(head).with(event_names);
+        let signed_bytes_hash = begun.clone().with(chain).with(tail).finish();
+        let signature_b64 =
+            base64::engine::general_purpose::STANDARD.encode(sign(&signed).as_slice());
+        let signature = signature_member(&signature_b64, &signed_bytes_hash);
+        let event_hash = begun
+            .with(b",\"payload\":")
+            .with(&payload)
+            .with(chain)
+            .with(&signature)
+            .with(tail)
+            .finish();
+
+        let mut line = Vec::with_capacity(signed.len() + payload.len() + signature.len() + 128);
         line.extend_from_slice(head);
         line.extend_from_slice(b",\"event_hash\":\"");
-        line.extend_from_slice(hex(event_hash.as_bytes()).as_bytes());
+        line.extend_from_slice(&event_hash.hex_digits());
         line.push(b'"');
-        line.extend_from_slice(names);
+        line.extend_from_slice(event_names);
         line.extend_from_slice(b",\"payload\":");
         line.extend_from_slice(&payload);
         line.extend_from_slice(chain);
-        line.extend_from_slice(signature.as_bytes());
+        line.extend_from_slice(&signature);
         line.extend_from_slice(tail);
         json::line::scan(&line)?;
         line.push(b'\n');
 
-        let signature = serde_json::json!({
-            "algorithm": "ed25519",
-            "signature_b64": signature_b64,
-            "signed_bytes_hash": signed_bytes_hash.to_hex(),
-        });
+        let signature = Map::from_iter([
+            ("algorithm".to_owned(), Value::from("ed25519")),
+            ("signature_b64".to_owned(), Value::String(signature_b64)),
+            ("signed_bytes_hash".to_owned(), Value::String(signed_bytes_hash.to_hex())),
+        ]);
         let event = Event {
             actor: self.actor.clone(),
             artifacts: draft.artifacts,
             claims: draft.claims,
             created_at: self.created_at,
             event_hash,
-            event_id: self.event_id.to_string(),
+            event_id: names.event_id,
             event_type: draft.event_type,
             payload: draft.payload,
             payload_hash,
@@ -193,14 +198,14 @@ impl Sealer<'_> {
             raw_clock: self.raw_clock,
             schema_version: SCHEMA_VERSION.to_owned(),
             seq: Some(self.seq),
-            signature,
-            trace_id: self.trace_id.to_string(),
+            signature: Value::Object(signature),
+            trace_id: names.trace_id,
             unknown: Map::new(),
         };
         Ok(Sealed { event, line })
     }
 
-    fn write_head(&self, draft: &Draft, out: &mut Vec<u8>) {
+    fn write_head(&self, draft: &Draft, created_at: &(Timestamp, String), out: &mut Vec<u8>) {
         let text = json::write_string;
         out.extend_from_slice(b"{\"actor\":{\"agent_id\":");
         text(&self.actor.agent_id, out);
@@ -213,8 +218,7 @@ impl Sealer<'_> {
             if index > 0 {
                 out.push(b',');
             }
-            let descriptor = serde_json::to_value(artifact).unwrap_or_default();
-            json::write(&descriptor, out);
+            artifact.write(created_at, out);
         }
         out.extend_from_slice(b"],\"claims\":[");
         for (index, claim) in draft.claims.iter().enumerate() {
@@ -224,25 +228,17 @@ impl Sealer<'_> {
             text(claim, out);
         }
         out.extend_from_slice(b"],\"created_at\":\"");
-        out.extend_from_slice(self.created_at.to_string().as_bytes());
-        out.push(b'"');
-    }
-
-    fn write_names(&self, draft: &Draft, out: &mut Vec<u8>) {
-        out.extend_from_slice(b",\"event_id\":\"");
-        out.extend_from_slice(self.event_id.to_string().as_bytes());
-        out.extend_from_slice(b"\",\"event_type\":\"");
-        out.extend_from_slice(draft.event_type.as_str().as_bytes());
+        out.extend_from_slice(created_at.1.as_bytes());
         out.push(b'"');
     }
 
     fn write_chain(&self, payload_type: &str, payload_hash: &Hash, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"payload_hash\":\"");
-        out.extend_from_slice(payload_hash.to_hex().as_bytes());
+        out.extend_from_slice(&payload_hash.hex_digits());
         out.extend_from_slice(b"\",\"payload_type\":\"");
         out.extend_from_slice(payload_type.as_bytes());
         out.extend_from_slice(b"\",\"prev_event_hash\":\"");
-        out.extend_from_slice(self.prev.to_hex().as_bytes());
+        out.extend_from_slice(&self.prev.hex_digits());
         out.push(b'"');
         if let Some(raw_clock) = self.raw_clock {
             out.extend_from_slice(b",\"raw_clock\":\"");
@@ -252,14 +248,42 @@ impl Sealer<'_> {
         out.extend_from_slice(b",\"schema_version\":\"");
         out.extend_from_slice(SCHEMA_VERSION.as_bytes());
         out.extend_from_slice(b"\",\"seq\":");
-        out.extend_from_slice(self.seq.to_string().as_bytes());
+        out.extend_from_slice(itoa::Buffer::new().format(self.seq).as_bytes());
+    }
+}
+
+/// What is written in more than one place.
+struct Names {
+    event_id: String,
+    trace_id: String,
+    created_at: (Timestamp, String),
+}
+
+impl Names {
+    fn write_event(&self, event_type: EventType, out: &mut Vec<u8>) {
+        out.extend_from_slice(b",\"event_id\":\"");
+        out.extend_from_slice(self.event_id.as_bytes());
+        out.extend_from_slice(b"\",\"event_type\":\"");
+        out.extend_from_slice(event_type.as_str().as_bytes());
+        out.push(b'"');
     }
 
-    fn write_tail(&self, out: &mut Vec<u8>) {
+    fn write_trace(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"trace_id\":\"");
-        out.extend_from_slice(self.trace_id.to_string().as_bytes());
+        out.extend_from_slice(self.trace_id.as_bytes());
         out.extend_from_slice(b"\"}");
     }
+}
+
+/// The member `signature`, with the comma before it.
+fn signature_member(signature_b64: &str, signed_bytes_hash: &Hash) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    out.extend_from_slice(b",\"signature\":{\"algorithm\":\"ed25519\",\"signature_b64\":\"");
+    out.extend_from_slice(signature_b64.as_bytes());
+    out.extend_from_slice(b"\",\"signed_bytes_hash\":\"");
+    out.extend_from_slice(&signed_bytes_hash.hex_digits());
+    out.extend_from_slice(b"\"}");
+    out
 }
 
 /// The `payload_type` of an event type: in schema 1.1 there is one payload per type, of its name.

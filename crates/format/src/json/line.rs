@@ -11,6 +11,9 @@ use super::{
     PARSER_PRIVATE_PREFIX, number, string,
 };
 
+/// Members that most lines have: room is made for them at once.
+const MEMBERS: usize = 16;
+
 /// A canonical JSON object and its members.
 #[derive(Debug, Clone)]
 pub struct Line<'a> {
@@ -99,7 +102,8 @@ pub fn scan(bytes: &[u8]) -> Result<Line<'_>, JsonError> {
     if text.starts_with('\u{feff}') {
         return Err(fail((0, JsonFault::ByteOrderMark)));
     }
-    let mut scanner = Scanner { text, bytes, at: 0, depth: 0, elements: 0, members: Vec::new() };
+    let mut scanner =
+        Scanner { text, bytes, at: 0, depth: 0, elements: 0, members: Vec::with_capacity(MEMBERS) };
     if scanner.peek() != Some(b'{') {
         return Err(fail(scanner.expected("`{`")));
     }
@@ -180,6 +184,10 @@ impl Scanner<'_> {
         let mut plain = true;
         let mut index = self.at + 1;
         loop {
+            let rest = self.bytes.get(index..).unwrap_or_default();
+            let run = string::ordinary(rest);
+            plain &= rest.get(..run).is_some_and(<[u8]>::is_ascii);
+            index += run;
             match self.bytes.get(index) {
                 None => return Err((index, JsonFault::UnexpectedEnd("`\"`"))),
                 Some(b'"') => {
@@ -190,13 +198,7 @@ impl Scanner<'_> {
                     plain = false;
                     index += self.escape(index)?;
                 }
-                Some(&byte) if byte < 0x20 => {
-                    return Err((index, JsonFault::RawControl(byte.into())));
-                }
-                Some(&byte) => {
-                    plain &= byte < 0x80;
-                    index += 1;
-                }
+                Some(&byte) => return Err((index, JsonFault::RawControl(byte.into()))),
             }
         }
     }

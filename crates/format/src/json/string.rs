@@ -81,17 +81,37 @@ fn hex4(bytes: &[u8], at: usize) -> Result<u16, (usize, JsonFault)> {
     Ok(value)
 }
 
+/// How many bytes at the beginning of `bytes` stand for themselves in a string: up to a quote, a
+/// backslash or a control character. Strings are most of a line, so this looks at eight at a time.
+pub(super) fn ordinary(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    // The high bit of each byte that is below `limit`. A borrow can set it in the byte above one
+    // that is, never below: the lowest is right.
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGH;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+        let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
+        let found = below(word, b' ') | quote | backslash;
+        if found != 0 {
+            return index * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let special = |&byte: &u8| byte < b' ' || byte == b'"' || byte == b'\\';
+    bytes.len() - rest.len() + rest.iter().position(special).unwrap_or(rest.len())
+}
+
 /// Appends `text` as a canonical JSON string, quotes included.
 pub(super) fn write(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut run = 0;
-    for (index, &byte) in bytes.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(bytes.get(run..index).unwrap_or_default());
-        run = index + 1;
+    let mut rest = text.as_bytes();
+    loop {
+        let (run, others) = rest.split_at(ordinary(rest));
+        out.extend_from_slice(run);
+        let Some((&byte, after)) = others.split_first() else { break };
+        rest = after;
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -106,6 +126,29 @@ pub(super) fn write(text: &str, out: &mut Vec<u8>) {
             }
         }
     }
-    out.extend_from_slice(bytes.get(run..).unwrap_or_default());
     out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_bytes_end_at_the_first_special_one_wherever_it_stands() {
+        let is_special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+        for length in 0..20 {
+            for at in 0..length {
+                for byte in 0..=u8::MAX {
+                    // What surrounds it differs from the special bytes by a borrow.
+                    for other in [b' ', b'#', b']', 0x80, 0xff] {
+                        let mut bytes = vec![other; length];
+                        bytes[at] = byte;
+                        let expected = if is_special(byte) { at } else { length };
+                        assert_eq!(ordinary(&bytes), expected, "{byte:#x} at {at} of {length}");
+                    }
+                }
+            }
+        }
+        assert_eq!(ordinary(b"a\"\\\n"), 1);
+    }
 }

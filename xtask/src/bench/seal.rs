@@ -1,0 +1,135 @@
+//! Making a line of an event, against the signature alone: on one core nothing can be faster.
+
+use std::time::Duration;
+
+use countersign_format::event::{
+    Actor, ArtifactDescriptor, Draft, EventType, RedactionStatus, Sealer, artifact::storage_uri,
+};
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::key::SecretKey;
+use countersign_format::role::Role;
+use countersign_format::time::Timestamp;
+use serde_json::{Map, json};
+
+use super::clock::{Clock, best_of_both, per_second, time};
+use super::{Measured, Target};
+
+const ROUNDS: u32 = 60;
+/// Events a round: some ten milliseconds, so that a few rounds are not interrupted.
+const EVENTS: usize = 500;
+/// Drafts that are made at a time.
+const FRESH: usize = 16;
+const NOW: Timestamp = Timestamp::EPOCH;
+
+/// Seals the same event over and over.
+pub(super) struct Bench {
+    secret: SecretKey,
+    actor: Actor,
+    draft: Draft,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        let secret = SecretKey::from_seed(&[7; 32]);
+        let key_id = secret.public_key().key_id().to_string();
+        let actor = Actor {
+            agent_id: "recorder".to_owned(),
+            key_id,
+            role: Role::Recorder,
+            unknown: Map::new(),
+        };
+        Self { secret, actor, draft: draft() }
+    }
+
+    fn sealer(&self, seq: u64) -> Sealer<'_> {
+        let event_id = Ulid::from_parts(NOW, u128::from(seq));
+        Sealer {
+            trace_id: Ulid::from_parts(NOW, 1),
+            event_id,
+            seq,
+            prev: Hash::of(b"before"),
+            created_at: NOW,
+            raw_clock: None,
+            actor: &self.actor,
+        }
+    }
+
+    /// How long it takes to make lines of `count` events.
+    pub(super) fn seal(&self, count: usize, clock: Clock) -> Result<Duration, String> {
+        let mut taken = Duration::ZERO;
+        let mut left = count;
+        while left > 0 {
+            // A few at a time: in a recorder a draft is as fresh as its command.
+            let drafts = vec![self.draft.clone(); left.min(FRESH)];
+            left -= drafts.len();
+            taken += time(clock, || self.seal_all(drafts))?;
+        }
+        Ok(taken)
+    }
+
+    fn seal_all(&self, drafts: Vec<Draft>) -> Result<(), String> {
+        for (draft, seq) in drafts.into_iter().zip(0..) {
+            let sealed = self
+                .sealer(seq)
+                .seal(draft, |bytes| *self.secret.sign(bytes).as_bytes())
+                .map_err(|error| error.to_string())?;
+            drop(std::hint::black_box(sealed));
+        }
+        Ok(())
+    }
+
+    /// How long it takes to sign the same bytes as often.
+    fn sign(&self, count: usize) -> Result<Duration, String> {
+        let mut signed = Vec::new();
+        let sealed = self.sealer(0).seal(self.draft.clone(), |bytes| {
+            signed = bytes.to_vec();
+            *self.secret.sign(bytes).as_bytes()
+        });
+        sealed.map_err(|error| error.to_string())?;
+        time(Clock::Thread, || {
+            for _ in 0..count {
+                std::hint::black_box(self.secret.sign(std::hint::black_box(&signed)));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What an agent's tool call looks like: a payload of several members, and the stored input.
+fn draft() -> Draft {
+    let artifact_hash = Hash::of(b"input");
+    let artifact = ArtifactDescriptor {
+        artifact_hash,
+        hash_algorithm: "sha256".to_owned(),
+        media_type: "application/json".to_owned(),
+        encoding: "utf-8".to_owned(),
+        byte_size: 1234,
+        created_at: NOW,
+        producer_event_id: Ulid::from_parts(NOW, 2).to_string(),
+        storage_uri: storage_uri(&artifact_hash),
+        redaction_status: RedactionStatus::None,
+        unknown: Map::new(),
+    };
+    let payload = json!({
+        "tool_name": "edit_file",
+        "normalized_input_hash": artifact_hash,
+        "safety_classification": "standard",
+        "justification": "the test expects another order of members",
+        "on_behalf_of": { "agent_id": "coding-agent" },
+    });
+    Draft::new(EventType::ToolIntentSigned, payload).with_artifacts(vec![artifact])
+}
+
+pub(super) fn measure() -> Result<Vec<Measured>, String> {
+    let bench = Bench::new();
+    let (sealed, signed) =
+        best_of_both(ROUNDS, || bench.seal(EVENTS, Clock::Thread), || bench.sign(EVENTS))?;
+    Ok(vec![Measured {
+        name: "seal",
+        value: per_second(EVENTS, sealed),
+        unit: "events/s",
+        bound: per_second(EVENTS, signed),
+        target: Target::AtLeast(0.8),
+    }])
+}
