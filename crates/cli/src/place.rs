@@ -1,7 +1,7 @@
 //! Where the workspace lies, and how it is opened.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use countersign_format::id::Ulid;
 use countersign_runtime::keyring::config_dir;
@@ -20,7 +20,7 @@ impl Caller {
     /// The store to make: the one that was named, else one here.
     pub(crate) fn new_home(&self) -> Result<PathBuf, CommandError> {
         match &self.home {
-            Some(home) => Ok(home.clone()),
+            Some(home) => absolute(home),
             None => Ok(current_dir()?.join(HOME_NAME)),
         }
     }
@@ -28,7 +28,7 @@ impl Caller {
     /// The store to use: the one that was named, else the nearest one here or above.
     pub(crate) fn home(&self) -> Result<PathBuf, CommandError> {
         if let Some(home) = &self.home {
-            return Ok(home.clone());
+            return absolute(home);
         }
         let here = current_dir()?;
         let found = here.ancestors().map(|dir| dir.join(HOME_NAME)).find(|home| home.is_dir());
@@ -44,6 +44,11 @@ impl Caller {
     }
 }
 
+fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+    std::path::absolute(path)
+        .map_err(|error| CommandError::failed_doing("cannot tell the current directory", error))
+}
+
 fn current_dir() -> Result<PathBuf, CommandError> {
     env::current_dir()
         .map_err(|error| CommandError::failed_doing("cannot tell the current directory", error))
@@ -53,6 +58,7 @@ fn current_dir() -> Result<PathBuf, CommandError> {
 pub(crate) fn explain(error: WorkspaceError) -> CommandError {
     let hint = match &error {
         WorkspaceError::Missing { .. } => Some("run `countersign init` to make one here"),
+        WorkspaceError::NotEmpty { .. } => Some("name an empty or a new directory with `--home`"),
         WorkspaceError::BadLog { .. } | WorkspaceError::Write(WriteError::Damaged(_)) => {
             Some("run `countersign doctor` to see what is wrong")
         }

@@ -33,6 +33,8 @@ pub struct VerificationReport {
     pub closed: Closed,
     /// Whether the keys lead to a root that the reader trusts.
     pub signer: Signer,
+    /// Fingerprint of the root key of the log.
+    pub root: Option<Hash>,
     /// The rules that were applied.
     pub profile: String,
     /// The verdict in a sentence.
@@ -348,6 +350,7 @@ pub static VERIFICATION_REPORT: Fields = Fields {
         req("verification_status", Shape::OneOf(&["pass", "pass-with-warnings", "fail"])),
         req("closed", Shape::OneOf(&["yes", "no", "aborted"])),
         req("signer", Shape::OneOf(&["pinned", "unpinned"])),
+        req("root", Shape::Nullable(&Shape::Hash)),
         req("profile", Shape::Name),
         req("summary", Shape::NonEmptyText),
         req("checks", Shape::List(&Shape::Object(&CHECK))),

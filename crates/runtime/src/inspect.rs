@@ -38,11 +38,15 @@ pub struct BadLine {
     pub what: String,
 }
 
-/// Reads the events of a ledger one by one. Stops at a line that is none.
+/// Reads the events of a ledger one by one. Stops at a line that is none, or that belongs elsewhere.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn each_event(path: &Path, mut visit: impl FnMut(Event)) -> io::Result<Result<u64, BadLine>> {
+pub fn each_event(
+    path: &Path,
+    ledger: LedgerId,
+    mut visit: impl FnMut(Event),
+) -> io::Result<Result<u64, BadLine>> {
     let mut lines = Lines::new(BufReader::new(File::open(path)?));
     let mut index = 0;
     while let Some(line) = lines.next_line()? {
@@ -55,7 +59,9 @@ pub fn each_event(path: &Path, mut visit: impl FnMut(Event)) -> io::Result<Resul
                 return Ok(Err(BadLine { index, what }));
             }
         };
-        match replica::read(bytes) {
+        let event =
+            replica::read(bytes).and_then(|event| replica::belongs(ledger, &event).map(|()| event));
+        match event {
             Ok(event) => visit(event),
             Err(what) => return Ok(Err(BadLine { index, what })),
         }
@@ -64,15 +70,15 @@ pub fn each_event(path: &Path, mut visit: impl FnMut(Event)) -> io::Result<Resul
     Ok(Ok(index))
 }
 
-/// The summary of the trace in `path`, from its events. `None` if it holds none.
+/// The summary of the trace `id` in `path`, from its events. `None` if it holds none.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn summarise(path: &Path) -> io::Result<Option<TraceSession>> {
+pub fn summarise(path: &Path, id: Ulid) -> io::Result<Option<TraceSession>> {
     let mut summary: Option<TraceSession> = None;
     let mut artifacts = BTreeSet::new();
     let mut participants = BTreeSet::new();
-    let outcome = each_event(path, |event| {
+    let outcome = each_event(path, LedgerId::Trace(id), |event| {
         let session = summary.get_or_insert_with(|| begin(&event));
         session.event_count += 1;
         session.head_event_hash = event.event_hash;
@@ -118,7 +124,7 @@ pub(crate) fn log_entries(
     path: &Path,
 ) -> io::Result<(BTreeMap<String, LogEntry>, Result<u64, BadLine>)> {
     let mut entries: BTreeMap<String, LogEntry> = BTreeMap::new();
-    let outcome = each_event(path, |event| {
+    let outcome = each_event(path, LedgerId::Log, |event| {
         let member = |name: &str| event.payload.get(name).and_then(Value::as_str);
         let Some(trace_id) = member("trace_id") else { return };
         let kind = member("kind").and_then(TraceKind::parse);
@@ -166,14 +172,14 @@ impl Workspace {
             cached.unknown.remove("ledger_bytes");
             return Ok(Some(cached));
         }
-        summarise(&events).map_err(|source| WorkspaceError::Io { doing, source })
+        summarise(&events, id).map_err(|source| WorkspaceError::Io { doing, source })
     }
 
     /// Keeps the summary of a trace beside it. A cache: failing to is no loss.
     pub(crate) fn keep_summary(&self, id: Ulid) {
         let events = self.trace_file(id);
         let length = std::fs::metadata(&events).map_or(0, |data| data.len());
-        if let Ok(Some(mut summary)) = summarise(&events) {
+        if let Ok(Some(mut summary)) = summarise(&events, id) {
             summary.unknown.insert("ledger_bytes".into(), json!(length));
             let bytes = serde_json::to_vec(&summary).unwrap_or_default();
             let path = events.with_file_name("trace.json");

@@ -103,7 +103,7 @@ impl Workspace {
     fn facts(&self, id: Ulid) -> Result<Option<Facts>, WorkspaceError> {
         let mut facts: Option<Facts> = None;
         let mut tree = countersign_format::merkle::Frontier::new();
-        let outcome = each_event(&self.trace_file(id), |event| {
+        let outcome = each_event(&self.trace_file(id), LedgerId::Trace(id), |event| {
             tree.push(&event.event_hash);
             let facts = facts.get_or_insert_with(|| {
                 let keys_head = event.payload.pointer("/log/keys_head").and_then(Value::as_str);
@@ -151,7 +151,7 @@ impl Workspace {
         let mut referring: BTreeMap<Ulid, bool> = BTreeMap::new();
         for id in self.trace_ids()? {
             let doing = "read a trace";
-            each_event(&self.trace_file(id), |event| {
+            each_event(&self.trace_file(id), LedgerId::Trace(id), |event| {
                 let named = event.artifacts.iter().any(|it| it.artifact_hash == artifact);
                 let redacted = event.event_type == EventType::ArtifactRedacted
                     && event.payload.get("artifact_hash").and_then(Value::as_str)

@@ -53,7 +53,9 @@ impl<S: State> Replica<S> {
         for line in lines.split_inclusive(|&byte| byte == b'\n') {
             let body = line.strip_suffix(b"\n").unwrap_or(line);
             let index = self.chain.events;
-            let event = read(body).map_err(|what| Damage { ledger, index, what })?;
+            let event = read(body)
+                .and_then(|event| belongs(ledger, &event).map(|()| event))
+                .map_err(|what| Damage { ledger, index, what })?;
             if let Err(gap) = self.chain.follows(&event) {
                 return Err(Damage { ledger, index, what: gap.to_string() });
             }
@@ -107,6 +109,17 @@ pub(crate) fn ends_at(
     let Some(line) = lines.strip_suffix(b"\n") else { return Ok(false) };
     Ok(last_line.bytes + lines.len() as u64 == head.bytes
         && read(line).is_ok_and(|event| event.event_hash == hash))
+}
+
+/// Whether an event lies in the ledger that it names. Another trace's file in a trace's place is
+/// whole in itself, and would otherwise be built upon.
+pub(crate) fn belongs(ledger: LedgerId, event: &Event) -> Result<(), String> {
+    match ledger {
+        LedgerId::Trace(id) if event.trace_id != id.to_string() => {
+            Err(format!("the event belongs to trace {}", event.trace_id))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// One line as an event. Signatures are the verifier's: a writer trusts its own disk that far, but

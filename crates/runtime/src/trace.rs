@@ -340,6 +340,7 @@ impl Recording {
             trusted_roots: [self.workspace.root()].into(),
             keys: Vec::new(),
             profile: Profile::DEFAULT,
+            expect_trace: Some(self.id.to_string()),
             expect_head: None,
             expect_count: None,
             report_id: self.workspace.new_id()?.to_string(),

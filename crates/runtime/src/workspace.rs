@@ -16,7 +16,7 @@ use countersign_protocol::log::{LogCommand, LogState};
 use serde_json::{Map, Value};
 
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
-use crate::disk::{Disk, Durability, OsDisk, replace_file};
+use crate::disk::{Access, Disk, DiskFile, OsDisk, read_full};
 use crate::keyring::{Keyring, KeyringError, NewKey, Purpose};
 use crate::log::{LogHost, LogWriter};
 use crate::replica;
@@ -96,6 +96,14 @@ pub enum WorkspaceError {
         /// Where.
         home: PathBuf,
     },
+    /// Something else is there.
+    #[error("`{}` is not empty: it holds `{found}`", home.display())]
+    NotEmpty {
+        /// Where.
+        home: PathBuf,
+        /// The first thing that is not ours.
+        found: String,
+    },
     /// Its log does not begin as a log must.
     #[error("the log of `{}` cannot be used: {what}", home.display())]
     BadLog {
@@ -151,6 +159,8 @@ impl Workspace {
         environment: Environment,
     ) -> Result<Self, WorkspaceError> {
         let store = FileStore::new(Arc::clone(&environment.disk), home);
+        // Others that make a workspace here at the same time wait, and find it made.
+        let _turn = claim(&store)?;
         let workspace = match first_line(&store)? {
             Some(line) => {
                 let workspace = Self::with_first_line(config, store, environment, &line)?;
@@ -178,14 +188,6 @@ impl Workspace {
         store: FileStore,
         environment: Environment,
     ) -> Result<Self, WorkspaceError> {
-        store.ensure_dir(store.home())?;
-        replace_file(
-            &*environment.disk,
-            &store.home().join(".gitignore"),
-            b"*\n",
-            Durability::Synced,
-        )
-        .map_err(StoreError::from)?;
         let entropy = Arc::clone(&environment.entropy);
         let (keyring, secret) =
             Keyring::create_root(config, ROOT_AGENT, &mut |bytes| entropy.fill(bytes))?;
@@ -218,6 +220,11 @@ impl Workspace {
         let store = FileStore::new(Arc::clone(&environment.disk), home);
         match first_line(&store)? {
             Some(line) => Self::with_first_line(config, store, environment, &line),
+            // Traces without a log are evidence of something else than an empty directory.
+            None if !store.list()?.is_empty() => Err(WorkspaceError::BadLog {
+                home: home.to_owned(),
+                what: "it is gone, and traces are there".to_owned(),
+            }),
             None => Err(WorkspaceError::Missing { home: home.to_owned() }),
         }
     }
@@ -359,6 +366,44 @@ fn identity(
         revoked_reason: None,
         unknown: Map::new(),
     }
+}
+
+/// What may lie in a store whose making was interrupted.
+const EARLY_NAMES: [&str; 3] = [IGNORE_NAME, "log", "changes"];
+const IGNORE_NAME: &str = ".gitignore";
+const IGNORE_ALL: &[u8] = b"*\n";
+
+/// Takes the directory of a workspace that is to be made: it must be empty, or hold nothing but
+/// what we left there ourselves. Held until the result is dropped.
+fn claim(store: &FileStore) -> Result<Box<dyn DiskFile>, WorkspaceError> {
+    let (disk, home) = (store.disk(), store.home());
+    store.ensure_dir(home)?;
+    let ignore = home.join(IGNORE_NAME);
+    let begun = disk.stat(&home.join("log")).map_err(StoreError::from)?.is_some();
+    let names = disk.list(home).map_err(StoreError::from)?;
+    let strange = names.iter().find(|name| !EARLY_NAMES.iter().any(|early| *name == early));
+    let refuse = |found: &str| {
+        Err(WorkspaceError::NotEmpty { home: home.to_owned(), found: found.to_owned() })
+    };
+    if let (Some(name), false) = (strange, begun) {
+        return refuse(&name.to_string_lossy());
+    }
+    let file = disk.open(&ignore, Access::Create).map_err(StoreError::from)?;
+    file.lock_exclusive().map_err(StoreError::from)?;
+    let mut found = vec![0; IGNORE_ALL.len() + 1];
+    let length = read_full(&*file, 0, &mut found).map_err(StoreError::from)?;
+    match found.get(..length) {
+        Some([]) => {
+            file.write_all_at(0, IGNORE_ALL)
+                .and_then(|()| file.sync_data())
+                .and_then(|()| disk.sync_dir(home))
+                .map_err(StoreError::from)?;
+        }
+        // A file of somebody else, which we would otherwise overwrite.
+        Some(other) if other != IGNORE_ALL => return refuse(IGNORE_NAME),
+        _ => {}
+    }
+    Ok(file)
 }
 
 /// The first line of the log, without its line break.

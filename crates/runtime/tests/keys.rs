@@ -10,6 +10,7 @@ use countersign_format::key::KeyStatus;
 use countersign_format::report::{FailureCode, VerificationReport};
 use countersign_format::role::Role;
 use countersign_runtime::inspect::each_event;
+use countersign_runtime::store::LedgerId;
 use countersign_testkit::{TestHome, note};
 use serde_json::{Map, json};
 
@@ -21,7 +22,8 @@ fn codes(report: &VerificationReport) -> Vec<(FailureCode, Option<u64>)> {
 fn forge(home: &TestHome, id: Ulid, key_id: &str, created_at: &str) {
     let path = home.workspace.trace_file(id);
     let mut last = None;
-    let count = each_event(&path, |event| last = Some(event)).unwrap().unwrap();
+    let count =
+        each_event(&path, LedgerId::Trace(id), |event| last = Some(event)).unwrap().unwrap();
     let last = last.unwrap();
     let secret = home.workspace.keyring().load(key_id.parse().unwrap()).unwrap();
     let actor = Actor {

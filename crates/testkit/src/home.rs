@@ -11,6 +11,7 @@ use countersign_format::report::{Signer, VerificationReport, VerificationStatus}
 use countersign_protocol::recording::RecordingCommand;
 use countersign_runtime::disk::OsDisk;
 use countersign_runtime::inspect::each_event;
+use countersign_runtime::store::LedgerId;
 use countersign_runtime::{Environment, Recording, Workspace};
 use countersign_verify::{FileSource, Options, Profile, verify, verify_log};
 
@@ -96,7 +97,8 @@ impl TestHome {
         profile: Profile,
     ) -> VerificationReport {
         let source = FileSource::in_home(&self.path(), self.workspace.trace_file(id));
-        verify(&source, &options(&roots, profile)).unwrap()
+        let expect_trace = Some(id.to_string());
+        verify(&source, &Options { expect_trace, ..options(&roots, profile) }).unwrap()
     }
 
     /// What the verifier says of the workspace log.
@@ -111,7 +113,9 @@ impl TestHome {
     #[must_use]
     pub fn events(&self, id: Ulid) -> Vec<Event> {
         let mut events = Vec::new();
-        each_event(&self.workspace.trace_file(id), |event| events.push(event)).unwrap().unwrap();
+        each_event(&self.workspace.trace_file(id), LedgerId::Trace(id), |event| events.push(event))
+            .unwrap()
+            .unwrap();
         events
     }
 
@@ -157,6 +161,7 @@ pub(crate) fn options(roots: &[Hash], profile: Profile) -> Options {
         trusted_roots: roots.iter().copied().collect(),
         keys: Vec::new(),
         profile,
+        expect_trace: None,
         expect_head: None,
         expect_count: None,
         report_id: "01arz3ndektsv4rrffq69g5fav".to_owned(),

@@ -11,6 +11,7 @@ use countersign_format::id::Ulid;
 use countersign_format::report::VerificationReport;
 use countersign_runtime::disk::Disk as _;
 use countersign_runtime::inspect::each_event;
+use countersign_runtime::store::LedgerId;
 use countersign_runtime::{Environment, Workspace, WorkspaceError};
 use countersign_verify::{FileSource, Profile, verify, verify_log};
 
@@ -113,7 +114,8 @@ impl SimHome {
     #[must_use]
     pub fn event_ids(&self, id: Ulid) -> Vec<String> {
         let mut ids = Vec::new();
-        let _ = each_event(&self.trace_file(id), |event| ids.push(event.event_id));
+        let _ =
+            each_event(&self.trace_file(id), LedgerId::Trace(id), |event| ids.push(event.event_id));
         ids
     }
 }

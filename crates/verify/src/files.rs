@@ -23,10 +23,10 @@ pub struct FileSource {
 
 impl FileSource {
     /// The files of a trace as a workspace keeps them. A log or checkpoint that is not there is
-    /// left out.
+    /// left out; something else in its place is not, and cannot be read.
     #[must_use]
     pub fn in_home(home: &Path, events: PathBuf) -> Self {
-        let present = |path: PathBuf| path.exists().then_some(path);
+        let present = |path: PathBuf| fs::symlink_metadata(&path).is_ok().then_some(path);
         Self {
             events,
             log: present(home.join("log/events.jsonl")),

@@ -50,6 +50,8 @@ pub struct Options {
     pub keys: Vec<AgentIdentity>,
     /// The rules to apply.
     pub profile: Profile,
+    /// The trace that is expected, where it was asked for by its id.
+    pub expect_trace: Option<String>,
     /// What the head of the trace is known to be.
     pub expect_head: Option<Hash>,
     /// How many events the trace is known to have.

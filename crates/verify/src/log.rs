@@ -72,7 +72,7 @@ pub(crate) fn read(
     findings: &mut Findings,
 ) -> io::Result<LogView> {
     let mut lines = Lines::new(reader);
-    let mut walk = Walk::new(wanted.profile);
+    let mut walk = Walk::new(wanted.profile, None);
     let mut view = LogView::default();
     let mut state = LogState::default();
     let mut traces = BTreeMap::new();
@@ -258,6 +258,13 @@ impl LogView {
         let mut broken = |message: String| {
             findings.fail(CheckId::Log, FailureCode::ChainBreak, &place, message);
         };
+        // First the size: of a log that was cut, the keys may be missing as well.
+        if checkpoint.size > self.entries {
+            return broken(format!(
+                "the checkpoint is of {} entries, the log has {}",
+                checkpoint.size, self.entries
+            ));
+        }
         if checkpoint.origin != state.origin {
             return broken(format!(
                 "the checkpoint is of `{}`, the log of `{}`",
@@ -292,11 +299,7 @@ impl LogView {
                 "the log's first {} entries are not those of its checkpoint",
                 checkpoint.size
             )),
-            None if checkpoint.size == 0 => {}
-            None => broken(format!(
-                "the checkpoint is of {} entries, the log has {}",
-                checkpoint.size, self.entries
-            )),
+            None => {}
         }
     }
 }

@@ -19,6 +19,11 @@ fn write_report(report: &VerificationReport, out: &mut String) -> std::fmt::Resu
     writeln!(out, "trace    {}", escape(&report.trace_id))?;
     writeln!(out, "kind     {kind}, {} events", report.metrics.events)?;
     writeln!(out, "profile  {}", report.profile)?;
+    match (report.root, report.signer) {
+        (Some(root), Signer::Pinned) => writeln!(out, "root     {root}, which you trust")?,
+        (Some(root), Signer::Unpinned) => writeln!(out, "root     {root}, which you do not trust")?,
+        (None, _) => writeln!(out, "root     unknown")?,
+    }
     writeln!(out)?;
     for check in &report.checks {
         let status = match check.status {

@@ -17,13 +17,14 @@ use crate::walk::{Step, Walk};
 use crate::{Options, Source, signature};
 
 /// What no verdict of this reader shows.
-const NOT_PROVEN: [&str; 6] = [
+const NOT_PROVEN: [&str; 7] = [
     "that a claim is true",
     "that nothing happened outside the channel that was recorded",
     "which model acted",
     "that roles were separate people or processes",
     "when something happened, beyond the signer's word and a checkpoint kept elsewhere",
     "anything against someone who holds the keys and the disk, since that checkpoint",
+    "that the artifacts are there and whole: this version does not read them",
 ];
 
 /// Verifies a trace.
@@ -33,7 +34,11 @@ pub fn verify(source: &dyn Source, options: &Options) -> io::Result<Verification
     let pin = first
         .as_ref()
         .and_then(|event| serde_json::from_value::<LogPin>(event.payload.get("log")?.clone()).ok());
-    let trace_id = first.as_ref().map(|event| event.trace_id.clone()).unwrap_or_default();
+    let trace_id = match (&options.expect_trace, &first) {
+        (Some(trace_id), _) => trace_id.clone(),
+        (None, Some(event)) => event.trace_id.clone(),
+        (None, None) => String::new(),
+    };
     let view = read_log(source, options, &trace_id, pin.as_ref(), &mut findings)?;
     let keys = match &view {
         Some(view) => view.book.clone(),
@@ -50,7 +55,7 @@ pub fn verify(source: &dyn Source, options: &Options) -> io::Result<Verification
     if let Some(view) = &view {
         run.against_log(view, pin.as_ref(), &mut findings);
     } else {
-        findings.skip(CheckId::Log, "no workspace log was given");
+        run.without_log(source, pin.is_some(), &mut findings)?;
     }
     run.expectations(&mut findings);
     Ok(run.report(view, findings))
@@ -72,7 +77,7 @@ pub fn verify_log(source: &dyn Source, options: &Options) -> io::Result<Verifica
 
 fn first_event(source: &dyn Source) -> io::Result<Option<Event>> {
     let mut lines = Lines::new(source.events()?);
-    let mut walk = Walk::new(crate::Profile::LENIENT);
+    let mut walk = Walk::new(crate::Profile::LENIENT, None);
     Ok(match lines.next_line()? {
         Some(raw) => {
             walk.line(&raw, &mut Findings::default()).and_then(|step| step.reading.into_event())
@@ -116,6 +121,7 @@ struct Run<'a> {
     state: RecordingState,
     ended: Option<TraceStatus>,
     closing_recorded: bool,
+    log_absent: bool,
     signatures: u64,
     first_hash: Option<Hash>,
     /// The log's words on this trace that were looked at already.
@@ -128,11 +134,12 @@ impl<'a> Run<'a> {
         Self {
             options,
             keys,
-            walk: Walk::new(options.profile),
+            walk: Walk::new(options.profile, options.expect_trace.clone()),
             kind: None,
             state: RecordingState::default(),
             ended: None,
             closing_recorded: false,
+            log_absent: false,
             signatures: 0,
             first_hash: None,
             extents_met: 0,
@@ -277,6 +284,28 @@ impl<'a> Run<'a> {
         findings.scope(CheckId::Log, format!("keys as of log entry {}", view.entries));
     }
 
+    /// A trace that names a log, read without one: nobody can say whether it is whole.
+    fn without_log(
+        &mut self,
+        source: &dyn Source,
+        names_log: bool,
+        findings: &mut Findings,
+    ) -> io::Result<()> {
+        findings.skip(CheckId::Log, "no workspace log was given");
+        let place = Place::default();
+        if names_log {
+            self.log_absent = true;
+            let message = "the trace names a workspace log, and none was given: whether it is \
+                           whole, and who signed it, cannot be told";
+            findings.warn(CheckId::Log, "LOG_ABSENT", &place, message.to_owned());
+        }
+        if !source.checkpoints()?.is_empty() {
+            let message = "a checkpoint was given, but no log that it could be compared with";
+            findings.warn(CheckId::Log, "CHECKPOINT_UNUSED", &place, message.to_owned());
+        }
+        Ok(())
+    }
+
     fn expectations(&self, findings: &mut Findings) {
         let place = Place::default();
         if let Some(expected) = self.options.expect_head.filter(|&head| head != self.walk.head) {
@@ -292,7 +321,7 @@ impl<'a> Run<'a> {
 
     fn report(self, view: Option<LogView>, mut findings: Findings) -> VerificationReport {
         let closed = match self.ended {
-            Some(_) if !self.closing_recorded && view.is_some() => Closed::No,
+            Some(_) if self.log_absent || (view.is_some() && !self.closing_recorded) => Closed::No,
             Some(TraceStatus::Aborted) => Closed::Aborted,
             Some(_) => Closed::Yes,
             None => Closed::No,
@@ -318,6 +347,9 @@ impl<'a> Run<'a> {
         let unlisted = findings.unlisted();
         let (checks, failures, warnings) = findings.into_parts();
         let mut summary = match (failures.len(), self.ended) {
+            (0, _) if self.keys.is_empty() && self.kind != Some(TraceKind::Log) => {
+                "the bytes agree with themselves, but no signature was checked".to_owned()
+            }
             (0, Some(status)) => format!("intact; the trace ended: {}", status.as_str()),
             (0, None) if self.kind == Some(TraceKind::Log) => {
                 "intact as far as it goes; a log never ends".to_owned()
@@ -341,6 +373,7 @@ impl<'a> Run<'a> {
             verification_status,
             closed,
             signer,
+            root,
             profile: self.options.profile.name.to_owned(),
             summary,
             checks,

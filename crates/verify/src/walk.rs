@@ -50,7 +50,7 @@ pub(crate) struct Step {
 }
 
 impl Walk {
-    pub(crate) const fn new(profile: Profile) -> Self {
+    pub(crate) const fn new(profile: Profile, trace_id: Option<String>) -> Self {
         Self {
             profile,
             index: 0,
@@ -59,7 +59,7 @@ impl Walk {
             first_break: None,
             sound: true,
             dialect: None,
-            trace_id: None,
+            trace_id,
             last_id: None,
             seen_ids: BTreeSet::new(),
             last_at: None,

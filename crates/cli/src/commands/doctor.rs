@@ -106,6 +106,7 @@ fn log(workspace: &Workspace, visit: &mut Visit) -> Result<(), CommandError> {
         trusted_roots: [workspace.root()].into(),
         keys: Vec::new(),
         profile: Profile::DEFAULT,
+        expect_trace: None,
         expect_head: None,
         expect_count: None,
         report_id: workspace.new_id().map_err(explain)?.to_string(),

@@ -4,6 +4,7 @@ use countersign_format::event::Event;
 use countersign_format::json;
 use countersign_format::trace_session::TraceSession;
 use countersign_runtime::inspect::each_event;
+use countersign_runtime::store::LedgerId;
 use serde_json::Value;
 
 use crate::place::{explain, find_trace};
@@ -46,8 +47,16 @@ pub(crate) fn run(args: &TraceArgs, caller: &mut Caller) -> Result<Exit, Command
 fn list(caller: &mut Caller) -> Result<Exit, CommandError> {
     let workspace = caller.workspace()?;
     let mut summaries = Vec::new();
+    let mut unreadable = 0;
     for id in workspace.trace_ids().map_err(explain)? {
-        summaries.extend(workspace.summary(id).map_err(explain)?);
+        match workspace.summary(id).map_err(explain)? {
+            Some(summary) => summaries.push(summary),
+            None => unreadable += 1,
+        }
+    }
+    if unreadable > 0 {
+        caller.output.warning(format_args!("{unreadable} traces cannot be read and are left out"));
+        caller.output.hint("run `countersign doctor` to see which");
     }
     let output = &mut caller.output;
     if output.format() == Format::Json {
@@ -92,7 +101,7 @@ fn show(trace: &str, from: u64, to: u64, caller: &mut Caller) -> Result<Exit, Co
     let output = &mut caller.output;
     let mut printed = Ok(());
     let mut index = 0;
-    let outcome = each_event(&workspace.trace_file(id), |event| {
+    let outcome = each_event(&workspace.trace_file(id), LedgerId::Trace(id), |event| {
         if (from..to).contains(&index) && printed.is_ok() {
             printed = match output.format() {
                 Format::Json => output.json(&event),

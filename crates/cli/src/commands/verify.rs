@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -11,8 +12,12 @@ use countersign_format::key::AgentIdentity;
 use countersign_format::report::VerificationReport;
 use countersign_runtime::clock::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
 use countersign_runtime::disk::{Durability, OsDisk, replace_file};
+use countersign_runtime::inspect::each_event;
 use countersign_runtime::known_roots::KnownRoots;
+use countersign_runtime::store::LedgerId;
 use countersign_verify::{FileSource, OpenTraces, Options, Profile, exit_status, render};
+
+use serde_json::Value;
 
 use super::keys::fingerprints;
 use crate::{Caller, CommandError, Exit, Format};
@@ -20,7 +25,9 @@ use crate::{Caller, CommandError, Exit, Format};
 /// Check a trace: bytes, hashes, chain, signatures, keys, and what the workspace log says of it
 ///
 /// Exit status: 0 nothing wrong, closed, signer pinned; 3 something is wrong; 4 nothing wrong
-/// found, but the trace is open or its signer is not pinned. Only the report is ever written.
+/// found, but the trace is open or its signer is not pinned. A log never closes: `--allow-open`
+/// makes 0 of its 4. Only the report is ever written. The profile `strict` also fails a trace with
+/// an unsigned event or with time that runs backwards, where `default` and `lenient` warn.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
     /// A trace's id or the beginning of it, its directory, an `events.jsonl`, or `log`
@@ -55,6 +62,8 @@ pub(crate) struct VerifyArgs {
 struct Target {
     source: FileSource,
     is_log: bool,
+    /// The trace that must be there, where a workspace keeps it under that name.
+    trace_id: Option<String>,
     reports: Option<PathBuf>,
 }
 
@@ -63,7 +72,7 @@ pub(crate) fn run(args: &VerifyArgs, caller: &mut Caller) -> Result<Exit, Comman
     for log in &args.log {
         add_log(&mut target.source, log)?;
     }
-    let options = options(args, caller)?;
+    let options = Options { expect_trace: target.trace_id, ..options(args, caller)? };
     let started = Instant::now();
     let verified = if target.is_log {
         countersign_verify::verify_log(&target.source, &options)
@@ -72,14 +81,19 @@ pub(crate) fn run(args: &VerifyArgs, caller: &mut Caller) -> Result<Exit, Comman
     };
     let mut report = verified.map_err(CommandError::failed)?;
     report.metrics.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    if let Some(reports) = target.reports.filter(|_| !args.no_write) {
-        keep(&reports, &report)
-            .map_err(|error| CommandError::failed_doing("cannot keep the report", error))?;
-    }
+    let kept = match target.reports.filter(|_| !args.no_write) {
+        Some(reports) => keep(&reports, &report),
+        None => Ok(()),
+    };
     let output = &mut caller.output;
     match output.format() {
         Format::Json => output.json(&report)?,
         Format::Text => output.block(render(&report))?,
+    }
+    // The answer does not depend on whether it could be kept.
+    if let Err(error) = kept {
+        output.warning(format_args!("the report could not be kept: {error}"));
+        output.hint("with `--no-write` nothing is written");
     }
     let open = if args.allow_open { OpenTraces::Accepted } else { OpenTraces::Incomplete };
     Ok(match exit_status(&report, open) {
@@ -113,6 +127,7 @@ fn options(args: &VerifyArgs, caller: &Caller) -> Result<Options, CommandError> 
     let now = SystemClock.now();
     let report_id = countersign_format::id::Ulid::from_parts(now, u128::from_le_bytes(random));
     Ok(Options {
+        expect_trace: None,
         trusted_roots,
         keys,
         profile,
@@ -134,6 +149,9 @@ fn add_log(source: &mut FileSource, path: &Path) -> Result<(), CommandError> {
     }
     let mut beginning = [0; 12];
     let length = file.read(&mut beginning).map_err(doing)?;
+    if length == 0 {
+        return Err(CommandError::failed(format!("`{}` is empty", path.display())));
+    }
     if beginning.get(..length) == Some(b"countersign/") {
         source.checkpoints.push(path.to_owned());
         return Ok(());
@@ -142,8 +160,11 @@ fn add_log(source: &mut FileSource, path: &Path) -> Result<(), CommandError> {
         source.log = Some(path.to_owned());
         return Ok(());
     };
-    let parted = first_difference(&known, path).map_err(doing)?;
-    match parted {
+    if beginning.first() != Some(&b'{') {
+        let error = format!("`{}` is neither a log nor a checkpoint of one", path.display());
+        return Err(CommandError::failed(error));
+    }
+    match first_difference(&known, path).map_err(doing)? {
         Difference::None | Difference::FirstIsLonger => source.log = Some(known),
         Difference::SecondIsLonger => source.log = Some(path.to_owned()),
         Difference::At(byte) => {
@@ -201,6 +222,11 @@ fn read_keys(path: &Path) -> Result<Vec<AgentIdentity>, CommandError> {
 
 fn find(name: &str, caller: &Caller) -> Result<Target, CommandError> {
     let path = Path::new(name);
+    if path.join("log/events.jsonl").exists() {
+        return Err(CommandError::usage(format!("`{name}` is a workspace, not a trace"))
+            .with_hint(format!("run `countersign trace list --home {name}`, then name one"))
+            .with_hint(format!("`countersign verify log --home {name}` checks its log")));
+    }
     if path.is_dir() {
         return Ok(in_files(&path.join("events.jsonl")));
     }
@@ -220,16 +246,35 @@ fn find(name: &str, caller: &Caller) -> Result<Target, CommandError> {
     matching.sort_unstable();
     match matching.as_slice() {
         [id] => Ok(in_files(&home.join("traces").join(id).join("events.jsonl"))),
-        [] => Err(CommandError::failed(format!("no trace, file or directory `{name}`"))
-            .with_hint("run `countersign trace list` to see all traces")),
+        [] => Err(missing(name, &home)),
         several => Err(CommandError::failed(format!("`{name}` begins {} traces", several.len()))
             .with_details(several.iter().take(5).cloned())),
     }
 }
 
+/// A trace that is not here; if the log knows it, somebody took it away.
+fn missing(name: &str, home: &Path) -> CommandError {
+    let mut size = None;
+    let log = home.join("log/events.jsonl");
+    let _ = each_event(&log, LedgerId::Log, |event| {
+        if event.payload.get("trace_id").and_then(Value::as_str) == Some(name) {
+            let found = event.payload.get("size").and_then(Value::as_u64).unwrap_or(1);
+            size = Some(size.unwrap_or(0).max(found));
+        }
+    });
+    match size {
+        Some(size) => CommandError::no(format!(
+            "trace {name} is gone: the workspace log knows {size} of its events"
+        )),
+        None => CommandError::failed(format!("no trace, file or directory `{name}`"))
+            .with_hint("run `countersign trace list` to see all traces"),
+    }
+}
+
 /// The target at `events`, with the log of the workspace that it lies in, if it lies in one.
 fn in_files(events: &Path) -> Target {
-    let events = fs::canonicalize(events).unwrap_or_else(|_| events.to_owned());
+    // Made absolute without following links: what lies in a workspace is judged by its place.
+    let events = std::path::absolute(events).unwrap_or_else(|_| events.to_owned());
     let dir = events.parent().unwrap_or(Path::new(""));
     let is_log = dir.file_name().is_some_and(|name| name == "log")
         && events.file_name().is_some_and(|name| name == "events.jsonl");
@@ -240,26 +285,31 @@ fn in_files(events: &Path) -> Target {
             .filter(|traces| traces.file_name().is_some_and(|name| name == "traces"))
             .and_then(Path::parent)
     };
-    let home = home.filter(|home| home.join("log/events.jsonl").is_file());
+    let home = home.filter(|home| home.join("log").is_dir());
     let source = match home {
         Some(home) => FileSource::in_home(home, events.clone()),
         None => FileSource { events: events.clone(), log: None, checkpoints: Vec::new() },
     };
-    let reports = home.filter(|_| !is_log).map(|_| dir.join("reports"));
-    Target { source, is_log, reports }
+    let in_traces = home.filter(|_| !is_log);
+    let trace_id = in_traces.and(dir.file_name()).map(|name| name.to_string_lossy().into_owned());
+    let reports = in_traces.map(|_| dir.join("reports"));
+    Target { source, is_log, trace_id, reports }
 }
 
 /// Keeps the report as JSON and as text.
 fn keep(reports: &Path, report: &VerificationReport) -> std::io::Result<()> {
-    match fs::create_dir(reports) {
+    match fs::DirBuilder::new().mode(0o700).create(reports) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
+    }
+    // A link planted here could lead the reports anywhere.
+    if !fs::symlink_metadata(reports)?.is_dir() {
+        return Err(std::io::Error::other(format!("`{}` is no directory", reports.display())));
     }
     let json = serde_json::to_vec_pretty(report)?;
     for (ending, bytes) in [("json", json), ("txt", render(report).into_bytes())] {
         let path = reports.join(format!("{}.{ending}", report.report_id));
-        replace_file(&OsDisk, &path, &bytes, Durability::Cached)
-            .map_err(|error| std::io::Error::other(error.to_string()))?;
+        replace_file(&OsDisk, &path, &bytes, Durability::Cached).map_err(|error| error.source)?;
     }
     Ok(())
 }
