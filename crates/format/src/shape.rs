@@ -183,7 +183,11 @@ impl Checker {
     pub fn below(&mut self, step: &str, check: impl FnOnce(&mut Self)) {
         let length = self.pointer.len();
         self.pointer.push('/');
-        self.pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+        if step.contains(['~', '/']) {
+            self.pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+        } else {
+            self.pointer.push_str(step);
+        }
         check(self);
         self.pointer.truncate(length);
     }
@@ -301,9 +305,22 @@ impl Checker {
         }
     }
 
+    /// Whether `text` has this shape.
+    #[must_use]
+    pub fn takes(&self, shape: &Shape, text: &str) -> bool {
+        self.objection(shape, text).is_none()
+    }
+
     fn text(&mut self, shape: &Shape, text: &str) {
+        if let Some(objection) = self.objection(shape, text) {
+            self.fault(objection);
+        }
+    }
+
+    /// What is wrong with `text` as this shape.
+    fn objection(&self, shape: &Shape, text: &str) -> Option<String> {
         if let Err(fault) = text::check(text) {
-            return self.fault(fault.to_string());
+            return Some(fault.to_string());
         }
         let wanted = match shape {
             Shape::NonEmptyText if text.is_empty() => "must not be empty".to_owned(),
@@ -317,7 +334,7 @@ impl Checker {
                     .to_owned()
             }
             Shape::Time => match text.parse::<Timestamp>() {
-                Ok(_) => return,
+                Ok(_) => return None,
                 Err(error) => error.to_string(),
             },
             Shape::Version if !is_semver(text) => {
@@ -332,9 +349,9 @@ impl Checker {
             Shape::OneOf(values) if !values.contains(&text) => {
                 format!("must be one of: {}", values.join(", "))
             }
-            _ => return,
+            _ => return None,
         };
-        self.fault(wanted);
+        Some(wanted)
     }
 
     fn is_ulid(&self, text: &str) -> bool {

@@ -102,7 +102,10 @@ pub(crate) fn ends_at(
     if batch.head() < head {
         return Ok(false);
     }
-    let lines = match batch.read(last_line, 1) {
+    let Ok(length) = usize::try_from(head.bytes.saturating_sub(last_line.bytes)) else {
+        return Ok(false);
+    };
+    let lines = match batch.read(last_line, length) {
         Err(StoreError::CutBack { .. } | StoreError::NotALineStart { .. }) => return Ok(false),
         lines => lines?,
     };

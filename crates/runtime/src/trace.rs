@@ -41,6 +41,8 @@ const OPEN_TRIES: u32 = 8;
 struct Parties {
     keys_head: Option<Hash>,
     floor: Option<Timestamp>,
+    /// How far the log has this trace, if it has it as open; as of this batch.
+    told: Option<u64>,
     by_role: BTreeMap<Role, Arc<Party>>,
 }
 
@@ -109,6 +111,13 @@ impl TraceHost {
     fn tell_log<S: State>(&self, commit: &Commit<'_, S>) -> Result<(), WriteError> {
         let chain = &commit.replica.chain;
         let ended = commit.replica.state.ended();
+        let block = |size: u64| size / CHECKPOINT_EVERY;
+        // Nobody else tells the log of this trace while its lock is held, so what was seen when the
+        // batch began still holds.
+        let told = lock(&self.parties).told;
+        if ended.is_none() && told.is_some_and(|told| block(told) == block(chain.events)) {
+            return Ok(());
+        }
         let (told, keys_head) = self.log.look(|log| {
             let told = log.state.open.get(&self.trace_id).map(|open| open.size);
             (told, log.state.keys_head)
@@ -131,9 +140,7 @@ impl TraceHost {
             Some(status) if known || opening => LogCommand::CloseTrace(self.extent(chain), status),
             // It was closed before; a redaction or another audit made it longer.
             Some(_) => LogCommand::CheckpointTrace(self.extent(chain)),
-            None if told.unwrap_or(1) / CHECKPOINT_EVERY == chain.events / CHECKPOINT_EVERY => {
-                return Ok(());
-            }
+            None if block(told.unwrap_or(1)) == block(chain.events) => return Ok(()),
             None => LogCommand::CheckpointTrace(self.extent(chain)),
         };
         match self.log.submit(command) {
@@ -146,16 +153,15 @@ impl TraceHost {
 
 impl<S: State> Host<S> for TraceHost {
     fn refresh(&self, _state: &S) -> Result<(), WriteError> {
-        let known = lock(&self.parties).keys_head;
-        let changed = self.log.look(|log| {
-            let keys_head = log.state.keys_head;
-            (keys_head != known).then(|| (keys_head, log.state.floor()))
-        })?;
-        if let Some((keys_head, floor)) = changed {
-            let by_role = BTreeMap::new();
-            *lock(&self.parties) = Parties { keys_head, floor: Some(floor), by_role };
-        }
-        Ok(())
+        self.log.look(|log| {
+            let mut parties = lock(&self.parties);
+            if parties.keys_head != log.state.keys_head {
+                parties.keys_head = log.state.keys_head;
+                parties.floor = Some(log.state.floor());
+                parties.by_role.clear();
+            }
+            parties.told = log.state.open.get(&self.trace_id).map(|open| open.size);
+        })
     }
 
     fn floor(&self, _state: &S) -> Timestamp {

@@ -6,10 +6,10 @@ use super::clock::{Clock, best_of_both, per_second};
 use super::home::{Home, begin, write_together};
 use super::{Measured, Target, seal};
 
-const ROUNDS: u32 = 16;
+const ROUNDS: u32 = 48;
 const THREADS: usize = 64;
 /// Events of each thread in a round.
-const EACH: usize = 48;
+const EACH: usize = 24;
 /// Events that one core seals in a round.
 const SEALED: usize = 1_000;
 
