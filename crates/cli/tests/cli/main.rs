@@ -5,5 +5,6 @@
 mod binary;
 mod cases;
 mod check;
+mod keys;
 mod place;
 mod workspace;
