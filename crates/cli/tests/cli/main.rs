@@ -5,6 +5,7 @@
 mod binary;
 mod cases;
 mod check;
+mod doctor;
 mod keys;
 mod place;
 mod workspace;
