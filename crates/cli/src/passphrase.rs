@@ -10,32 +10,40 @@ use crate::CommandError;
 /// Bytes that a passphrase may have.
 const PASSPHRASE_BYTES_MAX: u64 = 4096;
 
-/// Asks once.
+/// Asks for the passphrase that a key has.
 pub(crate) fn ask(prompt: &str) -> Result<Zeroizing<String>, CommandError> {
-    let stdin = io::stdin();
-    let passphrase = if stdin.is_terminal() {
-        let hidden = Hidden::begin(&stdin)?;
-        say(&format!("{prompt}: "));
-        let line = read_line(&mut stdin.lock());
-        drop(hidden);
-        say("\n");
-        line?
-    } else {
-        read_line(&mut stdin.lock())?
-    };
+    let passphrase = read(prompt)?;
     if passphrase.is_empty() {
-        return Err(CommandError::failed("an empty passphrase protects nothing"));
+        return Err(CommandError::failed("no passphrase was given")
+            .with_hint("it is asked for on the terminal, else read from standard input"));
     }
     Ok(passphrase)
 }
 
-/// Asks twice on a terminal, where a slip of the finger would lock the key for good.
-pub(crate) fn ask_twice(prompt: &str) -> Result<Zeroizing<String>, CommandError> {
-    let first = ask(prompt)?;
-    if io::stdin().is_terminal() && *ask("once more")? != *first {
+/// Asks for the passphrase that a key is to get: twice on a terminal, where a slip of the finger
+/// would lock the key for good.
+pub(crate) fn ask_new(prompt: &str) -> Result<Zeroizing<String>, CommandError> {
+    let first = read(prompt)?;
+    if first.is_empty() {
+        return Err(CommandError::failed("an empty passphrase protects nothing"));
+    }
+    if io::stdin().is_terminal() && *read("once more")? != *first {
         return Err(CommandError::failed("the two passphrases differ"));
     }
     Ok(first)
+}
+
+fn read(prompt: &str) -> Result<Zeroizing<String>, CommandError> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        return read_line(&mut stdin.lock());
+    }
+    let hidden = Hidden::begin(&stdin)?;
+    say(&format!("{prompt}: "));
+    let line = read_line(&mut stdin.lock());
+    drop(hidden);
+    say("\n");
+    line
 }
 
 fn read_line(reader: &mut impl BufRead) -> Result<Zeroizing<String>, CommandError> {

@@ -13,6 +13,7 @@ use countersign_protocol::Refusal;
 use countersign_protocol::chain::Chain;
 use countersign_protocol::log::{Extent, Held, LogCommand};
 
+use crate::keyring::{KeyringError, Protection};
 use crate::replica::{self, Damage};
 use crate::snapshot;
 use crate::store::{Batch, Head, LedgerId, Ledgers as _};
@@ -22,6 +23,14 @@ use crate::writer::WriteError;
 /// How often holding all open traces is tried while others open more.
 const HOLD_TRIES: u32 = 16;
 const READ_BYTES: usize = 1 << 20;
+
+fn built_in(agent_id: &str) -> Option<&'static Agent> {
+    AGENTS.iter().find(|agent| agent.agent_id == agent_id)
+}
+
+fn agent_of(key: &AgentIdentity) -> Result<&'static Agent, WriteError> {
+    built_in(&key.agent_id).ok_or_else(|| WriteError::NoKey { who: key.agent_id.clone() })
+}
 
 impl Workspace {
     /// All keys that the log names, the root first, then by agent.
@@ -46,55 +55,30 @@ impl Workspace {
     /// The active key of an agent, or the key of this id.
     ///
     /// # Errors
-    /// There is none.
+    /// The agent has no active key, which is a refusal; or there is neither such an agent nor such
+    /// a key.
     pub fn find_key(&self, name: &str) -> Result<AgentIdentity, WorkspaceError> {
         let keys = self.keys()?;
-        keys.iter()
+        let of_agent = || keys.iter().filter(|key| key.agent_id == name);
+        let found = keys
+            .iter()
             .find(|key| key.key_id == name)
-            .or_else(|| {
-                keys.iter().find(|key| key.agent_id == name && key.status == KeyStatus::Active)
-            })
-            .cloned()
-            .ok_or_else(|| {
-                WriteError::Refused(Refusal::NoActiveKey { key_id: name.to_owned() }).into()
-            })
+            .or_else(|| of_agent().find(|key| key.status == KeyStatus::Active));
+        match found {
+            Some(key) => Ok(key.clone()),
+            None if of_agent().next().is_some() || built_in(name).is_some() => {
+                Err(WriteError::Refused(Refusal::NoActiveKey { key_id: name.to_owned() }).into())
+            }
+            None => Err(WriteError::NoKey { who: name.to_owned() }.into()),
+        }
     }
 
-    /// Replaces a key by a new one of the same agent, and returns the new one's record.
+    /// As [`Self::find_key`], for somebody who is about to replace or end the key.
     ///
     /// # Errors
-    /// The key is not active or is the root, or something could not be recorded.
-    pub fn rotate_key(&self, key_id: &str) -> Result<AgentIdentity, WorkspaceError> {
-        let old = self.active(key_id)?;
-        let agent = AGENTS.iter().find(|agent| agent.agent_id == old.agent_id);
-        let Some(agent) = agent else {
-            return Err(WriteError::NoKey { who: old.agent_id }.into());
-        };
-        // If we die after this, an unused key file lies in the keyring; it can sign nothing.
-        let identity = self.new_key(&Agent { ..*agent })?;
-        self.with_traces_held(|held| LogCommand::RotateKey {
-            key_id: old.key_id.clone(),
-            identity: Box::new(identity.clone()),
-            held,
-        })?;
-        Ok(identity)
-    }
-
-    /// Ends a key.
-    ///
-    /// # Errors
-    /// The key is not active or is the root, or something could not be recorded.
-    pub fn revoke_key(&self, key_id: &str, reason: &str) -> Result<(), WorkspaceError> {
-        let old = self.active(key_id)?;
-        self.with_traces_held(|held| LogCommand::RevokeKey {
-            key_id: old.key_id.clone(),
-            reason: countersign_format::text::to_nfc(reason),
-            held,
-        })
-    }
-
-    fn active(&self, key_id: &str) -> Result<AgentIdentity, WorkspaceError> {
-        let found = self.find_key(key_id)?;
+    /// There is none, it is not active, or it is the root.
+    pub fn find_changeable_key(&self, name: &str) -> Result<AgentIdentity, WorkspaceError> {
+        let found = self.find_key(name)?;
         let refused = |refusal: Refusal| Err(WriteError::Refused(refusal).into());
         if found.key_id == self.log_state(|log| log.root_key_id.clone())? {
             return refused(Refusal::RootIsFixed { root: found.key_id });
@@ -103,6 +87,101 @@ impl Workspace {
             return refused(Refusal::NoActiveKey { key_id: found.key_id });
         }
         Ok(found)
+    }
+
+    /// The agents of the workspace that can sign nothing, because no key of theirs is active.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn keyless_agents(&self) -> Result<Vec<&'static str>, WorkspaceError> {
+        self.log_state(|log| {
+            let keyless = AGENTS.iter().filter(|agent| log.active_key(agent.role).is_none());
+            keyless.map(|agent| agent.agent_id).collect()
+        })
+    }
+
+    /// Gives a new key to an agent that has no active one, and returns its record.
+    ///
+    /// # Errors
+    /// The agent has an active key or is none of the workspace's, or something could not be
+    /// recorded.
+    pub fn add_key(&self, agent_id: &str) -> Result<AgentIdentity, WorkspaceError> {
+        let agent =
+            built_in(agent_id).ok_or_else(|| WriteError::NoKey { who: agent_id.to_owned() })?;
+        let active = self.log_state(|log| log.active_key(agent.role).cloned())?;
+        if let Some(AgentIdentity { key_id, .. }) = active {
+            return Err(WriteError::Refused(Refusal::KeyKnown { key_id }).into());
+        }
+        // If we die after this, an unused key file lies in the keyring; it can sign nothing.
+        let identity = self.new_key(agent)?;
+        self.log(LogCommand::AddKey(Box::new(identity.clone())))?;
+        Ok(identity)
+    }
+
+    /// Replaces a key by a new one of the same agent, and returns the new one's record.
+    ///
+    /// # Errors
+    /// The key is not active or is the root, it is protected by a passphrase, or something could
+    /// not be recorded.
+    pub fn rotate_key(&self, key_id: &str) -> Result<AgentIdentity, WorkspaceError> {
+        let old = self.find_changeable_key(key_id)?;
+        match old.key_id.parse().map(|id| (id, self.keyring().entry(id))) {
+            Ok((key_id, Ok(entry))) if entry.protection == Protection::Passphrase => {
+                return Err(KeyringError::Protected { key_id }.into());
+            }
+            // It may well be protected, and a wrong mode must not be a way to get rid of that.
+            Ok((_, Err(error @ KeyringError::File(_)))) => return Err(error.into()),
+            // A private half that is lost or damaged is a reason to rotate.
+            _ => {}
+        }
+        let new = self.new_key(agent_of(&old)?)?;
+        self.replace_key(&old, new)
+    }
+
+    /// As [`Self::rotate_key`], for a key that is protected by `passphrase`; so is the new one.
+    ///
+    /// # Errors
+    /// As there, or the passphrase is wrong, or the key has none. Then nothing has changed.
+    pub fn rotate_protected_key(
+        &self,
+        key_id: &str,
+        passphrase: &str,
+    ) -> Result<AgentIdentity, WorkspaceError> {
+        let old = self.find_changeable_key(key_id)?;
+        let no_key = |_| WriteError::NoKey { who: old.agent_id.clone() };
+        self.keyring().load_protected(old.key_id.parse().map_err(no_key)?, passphrase)?;
+        let new = self.new_key(agent_of(&old)?)?;
+        let entropy = &self.shared.environment.entropy;
+        let new_id = new.key_id.parse().map_err(no_key)?;
+        self.keyring().protect(new_id, passphrase, &mut |bytes| entropy.fill(bytes))?;
+        self.replace_key(&old, new)
+    }
+
+    /// If we die before this is done, the new key lies unused in the keyring; it can sign nothing.
+    fn replace_key(
+        &self,
+        old: &AgentIdentity,
+        new: AgentIdentity,
+    ) -> Result<AgentIdentity, WorkspaceError> {
+        self.with_traces_held(|held| LogCommand::RotateKey {
+            key_id: old.key_id.clone(),
+            identity: Box::new(new.clone()),
+            held,
+        })?;
+        Ok(new)
+    }
+
+    /// Ends a key.
+    ///
+    /// # Errors
+    /// The key is not active or is the root, or something could not be recorded.
+    pub fn revoke_key(&self, key_id: &str, reason: &str) -> Result<(), WorkspaceError> {
+        let old = self.find_changeable_key(key_id)?;
+        self.with_traces_held(|held| LogCommand::RevokeKey {
+            key_id: old.key_id.clone(),
+            reason: countersign_format::text::to_nfc(reason),
+            held,
+        })
     }
 
     fn with_traces_held(&self, command: impl Fn(Held) -> LogCommand) -> Result<(), WorkspaceError> {

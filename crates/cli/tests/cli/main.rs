@@ -5,6 +5,8 @@
 mod binary;
 mod cases;
 mod check;
+mod doctor;
 mod forgery;
+mod keys;
 mod place;
 mod workspace;

@@ -290,52 +290,6 @@ fn an_artifact_is_shown_and_redacted_with_a_record_in_its_trace() {
 }
 
 #[test]
-fn keys_are_rotated_revoked_and_protected() {
-    let home = TestHome::new();
-    let place = Place::owner_of(&home);
-    assert_snapshot!(place.run(&["keys", "list"]), @r"
-    exit 0
-    --- stdout
-    agent      role      status   key                               since
-    root       root      active   ce936d56edf2b82497abbfaa599ce746  2026-02-03T04:05:06.000Z
-    auditor    auditor   active   faca3ebbb7695618d6bb4d2bcd97ce7d  2026-02-03T04:05:06.000Z
-    critic     critic    active   baa74547414a2a076ff1052cba94e462  2026-02-03T04:05:06.000Z
-    executor   executor  active   20234b3924e87d0c758c9a57fb83da55  2026-02-03T04:05:06.000Z
-    operator   operator  active   ac020031e4ffdc0f09f1b4ea4dae1ac1  2026-02-03T04:05:06.000Z
-    planner    planner   active   cdef2cd47276161308bbb6f383a6fff3  2026-02-03T04:05:06.000Z
-    recorder   recorder  active   f00669f7b3875fb06230233e74fb638c  2026-02-03T04:05:06.000Z
-
-    --- stderr
-    root fingerprint: ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd
-    ");
-    assert_eq!(place.run(&["keys", "rotate", "critic"]).code, 0);
-    let refused = place.run(&["keys", "rotate", "root"]);
-    assert_eq!(refused.code, 3, "{refused}");
-    assert_eq!(place.run(&["keys", "revoke", "planner", "--reason", "left the team"]).code, 0);
-    let again = place.run(&["keys", "revoke", "planner", "--reason", "again"]);
-    assert_eq!((again.code, again.stderr), (3, "error: no active key planner in the log\n".into()));
-    let protect = place.run_with(&["keys", "protect"], b"correct horse\n");
-    assert_eq!(protect.code, 0, "{protect}");
-    let wrong = place.run_with(&["keys", "protect", "--remove"], b"wrong horse\n");
-    assert_eq!(wrong.code, 1, "{wrong}");
-    assert_eq!(place.run_with(&["keys", "protect", "--remove"], b"correct horse\n").code, 0);
-    assert_eq!(home.verify_log().failures, []);
-}
-
-#[test]
-fn a_key_file_open_to_others_is_refused_with_the_command_that_mends_it() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let home = TestHome::new();
-    let place = Place::owner_of(&home);
-    let root = home.workspace.root().to_hex();
-    let file = home.config().join("keys").join(&root).join(format!("{}.json", &root[..32]));
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
-    let refused = place.run(&["keys", "rotate", "critic"]);
-    assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("chmod 600 "), "{refused}");
-}
-
-#[test]
 fn verify_log_checks_the_log_itself() {
     let home = TestHome::new();
     let place = Place::owner_of(&home);
