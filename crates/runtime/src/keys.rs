@@ -116,6 +116,10 @@ impl Workspace {
             let mut batches = Vec::with_capacity(open.len());
             let mut last = Timestamp::EPOCH;
             for id in &open {
+                // A trace that was taken away cannot be written to, and must not come back empty.
+                if self.store().head(LedgerId::Trace(*id))? == Head::EMPTY {
+                    continue;
+                }
                 let mut batch = self.store().begin(LedgerId::Trace(*id))?;
                 last = last.max(self.checkpoint_held(*id, &mut *batch)?);
                 batches.push(batch);
@@ -136,7 +140,13 @@ impl Workspace {
     ) -> Result<Timestamp, WorkspaceError> {
         // Lines of a writer that died before its sync count as well, once they are durable.
         batch.sync()?;
-        let chain = self.chain_of(LedgerId::Trace(id), batch)?;
+        let chain = match self.chain_of(LedgerId::Trace(id), batch) {
+            Ok(chain) => chain,
+            // Whoever damages a trace must not be able to keep a key alive by it. What the log knows
+            // of the trace stands; the rest is for the verifier to report.
+            Err(WorkspaceError::Write(WriteError::Damaged(_))) => return Ok(Timestamp::EPOCH),
+            Err(error) => return Err(error),
+        };
         let extent = Extent {
             trace_id: id.to_string(),
             size: chain.events,

@@ -265,7 +265,7 @@ pub trait Ledgers: Send + Sync + fmt::Debug {
 
     /// Waits until no one else writes to the ledger, and keeps others out until the batch is
     /// dropped, or its process dies. Beginning a second batch on one ledger in the same thread waits
-    /// forever; whoever needs several ledgers begins them in the order of their ids.
+    /// forever; whoever needs several begins traces in the order of their ids, and the log last.
     ///
     /// # Errors
     /// [`StoreError::Poisoned`] after a failure through this handle; or the backend failed.

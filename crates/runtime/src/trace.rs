@@ -109,9 +109,11 @@ impl TraceHost {
     fn tell_log<S: State>(&self, commit: &Commit<'_, S>) -> Result<(), WriteError> {
         let chain = &commit.replica.chain;
         let ended = commit.replica.state.ended();
-        let (known, keys_head) = self
-            .log
-            .look(|log| (log.state.open.contains_key(&self.trace_id), log.state.keys_head))?;
+        let (told, keys_head) = self.log.look(|log| {
+            let told = log.state.open.get(&self.trace_id).map(|open| open.size);
+            (told, log.state.keys_head)
+        })?;
+        let known = told.is_some();
         let opening = !known && commit.ended_before.is_none();
         if opening {
             let keys_head = match commit.before {
@@ -129,7 +131,7 @@ impl TraceHost {
             Some(status) if known || opening => LogCommand::CloseTrace(self.extent(chain), status),
             // It was closed before; a redaction or another audit made it longer.
             Some(_) => LogCommand::CheckpointTrace(self.extent(chain)),
-            None if commit.before / CHECKPOINT_EVERY == chain.events / CHECKPOINT_EVERY => {
+            None if told.unwrap_or(1) / CHECKPOINT_EVERY == chain.events / CHECKPOINT_EVERY => {
                 return Ok(());
             }
             None => LogCommand::CheckpointTrace(self.extent(chain)),
@@ -165,7 +167,15 @@ impl<S: State> Host<S> for TraceHost {
     }
 
     fn fresh(&self) -> Replica<S> {
-        let recorder = |key_id: &str| self.signers.recorder_public(key_id);
+        // A key that was retired may be in other hands: what it signed is not built upon.
+        let active = self
+            .log
+            .look(|log| log.state.active_key(Role::Recorder).map(|key| key.key_id.clone()))
+            .ok()
+            .flatten();
+        let recorder = |key_id: &str| {
+            (active.as_deref() == Some(key_id)).then(|| self.signers.recorder_public(key_id))?
+        };
         let found: Option<Replica<S>> = snapshot::load(&self.store, self.ledger, recorder);
         let events = found.as_ref().map_or(0, |replica| replica.chain.events);
         self.snapshot_at.store(events, Ordering::Relaxed);
@@ -328,7 +338,9 @@ impl Recording {
             status: report.verification_status,
             report_id: report.report_id.clone(),
             report: Box::new(artifact),
-        })?;
+        })?
+        .log_lag
+        .map_or(Ok(()), Err)?;
         self.workspace.keep_summary(self.id);
         Ok(report)
     }

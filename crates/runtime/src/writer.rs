@@ -234,9 +234,14 @@ impl<S: State> Writer<S> {
     /// Works off what waits now, then hands the lead to somebody who came meanwhile.
     fn lead(&self) {
         let jobs = std::mem::take(&mut lock(&self.queue).waiting);
+        let seats = jobs.iter().map(|job| Arc::clone(&job.seat)).collect();
+        let _lead = Lead { writer: self, seats };
         let left = self.batch(jobs);
+        lock(&self.queue).waiting.splice(0..0, left);
+    }
+
+    fn hand_over(&self) {
         let mut queue = lock(&self.queue);
-        queue.waiting.splice(0..0, left);
         match queue.waiting.first() {
             Some(next) => next.seat.tell(News::Lead),
             None => queue.led = false,
@@ -270,9 +275,9 @@ impl<S: State> Writer<S> {
             }
         };
         drop(core);
-        let mut log_lag = log_lag;
         for (seat, answer) in answers {
-            let answer = answer.map(|events| Recorded { events, log_lag: log_lag.take() });
+            let log_lag = log_lag.as_ref().map(share);
+            let answer = answer.map(|events| Recorded { events, log_lag });
             seat.tell(News::Answer(answer));
         }
         left
@@ -446,6 +451,29 @@ impl<S: State> Writer<S> {
     }
 }
 
+/// Whoever leads hands the lead on when it is done, and also when it panics: those who wait for it
+/// would otherwise wait for ever.
+struct Lead<'w, S: State> {
+    writer: &'w Writer<S>,
+    seats: Vec<Arc<Seat>>,
+}
+
+impl<S: State> Drop for Lead<'_, S> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for seat in &self.seats {
+                let mut news = lock(&seat.news);
+                if matches!(*news, News::None) {
+                    let reason = "the writer panicked; what became of it is not known".to_owned();
+                    *news = News::Answer(Err(WriteError::GivenUp { reason }));
+                    seat.arrived.notify_one();
+                }
+            }
+        }
+        self.writer.hand_over();
+    }
+}
+
 /// The same failure, for another caller of the batch.
 fn share(error: &WriteError) -> WriteError {
     match error {
@@ -453,6 +481,7 @@ fn share(error: &WriteError) -> WriteError {
             WriteError::Store { ledger: *ledger, source: Arc::clone(source) }
         }
         WriteError::Damaged(damage) => WriteError::Damaged(Arc::clone(damage)),
+        WriteError::Refused(refusal) => WriteError::Refused(refusal.clone()),
         WriteError::Key { who, source } => {
             WriteError::Key { who: who.clone(), source: Arc::clone(source) }
         }

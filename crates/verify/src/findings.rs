@@ -5,6 +5,8 @@ use countersign_format::report::{
     Check, CheckStatus, Failure, FailureCode, VerificationStatus, Warning,
 };
 
+use crate::profile::Profile;
+
 /// Failures and warnings that a report lists; more are only counted.
 pub(crate) const LISTED_MAX: usize = 1_000;
 
@@ -100,6 +102,16 @@ impl Findings {
             message,
             suggested_action: action(failure_code).to_owned(),
         });
+    }
+
+    /// Something was recorded that the rules do not allow.
+    pub(crate) fn broken_rule(&mut self, profile: &Profile, place: &Place, message: String) {
+        let check = CheckId::RolePolicy;
+        if profile.rules_must_hold {
+            self.fail(check, FailureCode::RolePolicyViolation, place, message);
+        } else {
+            self.warn(check, FailureCode::RolePolicyViolation.as_str(), place, message);
+        }
     }
 
     pub(crate) fn warn(&mut self, check: CheckId, code: &str, place: &Place, message: String) {

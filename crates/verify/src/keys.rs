@@ -76,10 +76,6 @@ impl KeyBook {
     pub(crate) fn get(&self, key_id: &str) -> Option<&Key> {
         self.keys.get(key_id)
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
 }
 
 impl Key {

@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 
 use countersign_format::event::{Event, EventType};
 use countersign_format::hash::Hash;
-use countersign_format::key::{AgentIdentity, KeyStatus};
+use countersign_format::key::AgentIdentity;
 use countersign_format::note::{Checkpoint, NoteKey, SignedNote};
 use countersign_format::report::FailureCode;
 use countersign_format::role::Role;
@@ -21,6 +21,9 @@ use crate::lines::Lines;
 use crate::profile::Profile;
 use crate::signature;
 use crate::walk::{Step, Walk};
+
+/// Every entry of a log is signed, whatever the profile: the trust in everything else hangs on it.
+const LOG_PROFILE: Profile = Profile::STRICT;
 
 /// What a log says of one trace.
 #[derive(Debug, Default)]
@@ -79,16 +82,20 @@ pub(crate) fn read(
     let mut checkpoints = parse_checkpoints(wanted.checkpoints, findings);
     while let Some(raw) = lines.next_line()? {
         let Some(step) = walk.line(&raw, findings) else { continue };
-        view.learn_keys(&step, &state);
+        view.meet_root(&step);
         let verified = signature::check(
             &step.reading,
             step.index,
             &step.place,
             &view.log_book,
-            &wanted.profile,
+            &LOG_PROFILE,
             findings,
         );
         view.signatures += u64::from(verified);
+        // Only what the root really signed changes which keys count.
+        if verified {
+            view.learn_keys(&step, &state);
+        }
         if let Some(event) = &step.event {
             if walk.sound {
                 replay(&mut state, event, &step, findings);
@@ -193,8 +200,19 @@ fn traces_only_grow(
 }
 
 impl LogView {
-    /// Keys count from the event that names them on, which the root signs; the root itself is
-    /// named by the first event, and whether to trust it is for the reader to say.
+    /// The root is named by the first event, which it signs itself; whether to trust it is for the
+    /// reader to say.
+    fn meet_root(&mut self, step: &Step) {
+        let Some(event) = &step.event else { return };
+        if step.index == 0 && event.event_type == EventType::LogOpened {
+            let identity = event.payload.get("identity").cloned().unwrap_or_default();
+            if let Ok(identity) = serde_json::from_value::<AgentIdentity>(identity) {
+                self.log_book.add(&identity);
+            }
+        }
+    }
+
+    /// Keys count from the event that names them on, which the root signed.
     fn learn_keys(&mut self, step: &Step, state: &LogState) {
         let Some(event) = &step.event else { return };
         let by_root = event.actor.key_id == state.root_key_id;
@@ -271,23 +289,16 @@ impl LogView {
                 checkpoint.origin, state.origin
             ));
         }
-        let signed_by = |revoked: bool| {
-            let recorders = state.keys.values().map(|key| &key.identity).filter(|identity| {
-                identity.role_capabilities.contains(&Role::Recorder)
-                    && identity.key_id != state.root_key_id
-                    && (identity.status == KeyStatus::Revoked) == revoked
-            });
-            let known: Vec<NoteKey> = recorders
-                .filter_map(|identity| NoteKey::new(&state.origin, identity.public_key).ok())
-                .collect();
-            note.verify(&known).is_ok_and(|signers| !signers.is_empty())
-        };
-        if !signed_by(false) {
-            if signed_by(true) {
-                // Whoever stole the key may have signed it: it says nothing, for or against.
-                let message = "the checkpoint is signed with a revoked key".to_owned();
-                return findings.warn(CheckId::Log, "CHECKPOINT_KEY_REVOKED", &place, message);
-            }
+        // A key that was retired since counts too: otherwise whoever rewrites a log would only have
+        // to revoke the key that signed what was kept elsewhere.
+        let recorders = state.keys.values().map(|key| &key.identity).filter(|identity| {
+            identity.role_capabilities.contains(&Role::Recorder)
+                && identity.key_id != state.root_key_id
+        });
+        let known: Vec<NoteKey> = recorders
+            .filter_map(|identity| NoteKey::new(&state.origin, identity.public_key).ok())
+            .collect();
+        if !note.verify(&known).is_ok_and(|signers| !signers.is_empty()) {
             let message = "the checkpoint is not signed by a recorder key of this log".to_owned();
             return findings.fail(CheckId::Log, FailureCode::SigInvalid, &place, message);
         }

@@ -9,18 +9,27 @@ pub struct Profile {
     pub every_event_signed: bool,
     /// Whether time that runs backwards is a failure.
     pub time_never_decreases: bool,
+    /// Whether something that the rules do not allow is a failure.
+    pub rules_must_hold: bool,
 }
 
 impl Profile {
     /// Whatever can be doubted fails.
-    pub const STRICT: Self =
-        Self { name: "strict", every_event_signed: true, time_never_decreases: true };
+    pub const STRICT: Self = Self {
+        name: "strict",
+        every_event_signed: true,
+        time_never_decreases: true,
+        rules_must_hold: true,
+    };
     /// What the specifications ask for.
-    pub const DEFAULT: Self =
-        Self { name: "default", every_event_signed: false, time_never_decreases: false };
-    /// Integrity only.
-    pub const LENIENT: Self =
-        Self { name: "lenient", every_event_signed: false, time_never_decreases: false };
+    pub const DEFAULT: Self = Self {
+        name: "default",
+        every_event_signed: false,
+        time_never_decreases: false,
+        ..Self::STRICT
+    };
+    /// Integrity only: bytes, hashes, chain, signatures, keys and log.
+    pub const LENIENT: Self = Self { name: "lenient", rules_must_hold: false, ..Self::DEFAULT };
 
     /// The profile of this name.
     #[must_use]

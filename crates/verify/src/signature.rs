@@ -71,7 +71,7 @@ pub(crate) fn check(
     if !key.roles.iter().any(|role| Some(role.as_str()) == actor("role")) {
         let role = actor("role").unwrap_or_default();
         let message = format!("key {key_id} of `{}` has no role `{role}`", key.agent_id);
-        findings.fail(CheckId::RolePolicy, FailureCode::RolePolicyViolation, place, message);
+        findings.broken_rule(profile, place, message);
     }
     true
 }

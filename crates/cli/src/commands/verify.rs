@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use countersign_format::hash::Hash;
 use countersign_format::key::AgentIdentity;
+use countersign_format::note::SignedNote;
 use countersign_format::report::VerificationReport;
 use countersign_runtime::clock::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
 use countersign_runtime::disk::{Durability, OsDisk, replace_file};
@@ -27,7 +28,8 @@ use crate::{Caller, CommandError, Exit, Format};
 /// Exit status: 0 nothing wrong, closed, signer pinned; 3 something is wrong; 4 nothing wrong
 /// found, but the trace is open or its signer is not pinned. A log never closes: `--allow-open`
 /// makes 0 of its 4. Only the report is ever written. The profile `strict` also fails a trace with
-/// an unsigned event or with time that runs backwards, where `default` and `lenient` warn.
+/// an unsigned event or with time that runs backwards, where `default` warns; `lenient` only warns
+/// of what was recorded against the rules.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
     /// A trace's id or the beginning of it, its directory, an `events.jsonl`, or `log`
@@ -153,6 +155,12 @@ fn add_log(source: &mut FileSource, path: &Path) -> Result<(), CommandError> {
         return Err(CommandError::failed(format!("`{}` is empty", path.display())));
     }
     if beginning.get(..length) == Some(b"countersign/") {
+        // What somebody kept and names must be read; only the workspace's own may be torn.
+        let bytes = fs::read(path).map_err(doing)?;
+        SignedNote::parse(&bytes).map_err(|error| {
+            let doing = format!("`{}` is no checkpoint that can be read", path.display());
+            CommandError::failed_doing(doing, error)
+        })?;
         source.checkpoints.push(path.to_owned());
         return Ok(());
     }

@@ -5,5 +5,6 @@
 mod binary;
 mod cases;
 mod check;
+mod forgery;
 mod place;
 mod workspace;

@@ -393,3 +393,45 @@ fn a_checkpoint_or_log_kept_elsewhere_shows_that_everything_here_was_cut() {
     assert_eq!(parted.code, 3);
     assert!(parted.stderr.contains("the two logs contradict each other"), "{parted}");
 }
+
+#[test]
+fn a_directory_that_holds_something_else_is_left_alone() {
+    let place = Place::empty();
+    fs::write(place.path().join(".gitignore"), "target\n").unwrap();
+    let refused = place.run(&["init", "--home", "."]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("is not empty: it holds `.gitignore`"), "{refused}");
+    assert_eq!(fs::read_to_string(place.path().join(".gitignore")).unwrap(), "target\n");
+    assert_eq!(place.run(&["init", "--home", "relative"]).code, 0);
+}
+
+#[test]
+fn of_several_inits_at_once_one_makes_the_workspace() {
+    let place = Place::empty();
+    let codes: Vec<i32> = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| place.run(&["init"]).code)).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    assert_eq!(codes.iter().filter(|code| **code == 0).count(), 1, "{codes:?}");
+    assert_eq!(codes.iter().filter(|code| **code == 1).count(), 3, "{codes:?}");
+    let log = fs::read_to_string(place.path().join(".countersign/log/events.jsonl")).unwrap();
+    assert_eq!(log.lines().count(), 7);
+    assert_eq!(fs::read_dir(place.path().join("config/keys")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_report_that_cannot_be_kept_is_given_all_the_same() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let recording = finished(&home, "the tests pass");
+    let elsewhere = place.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let reports = home.workspace.trace_file(recording.id()).with_file_name("reports");
+    std::os::unix::fs::symlink(&elsewhere, &reports).unwrap();
+    let root = home.workspace.root().to_hex();
+    let screen = place.run(&["verify", &recording.id().to_string(), "--trust", &root]);
+    assert_eq!(screen.code, 0);
+    assert!(screen.stdout().ends_with("verdict: pass, closed: yes, signer: pinned\n"), "{screen}");
+    assert!(screen.stderr.starts_with("warning: the report could not be kept"), "{screen}");
+    assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0);
+}
