@@ -3,8 +3,9 @@
 usage: reader.py HOME [TRACE_ID...]     checks the workspace log and the traces of a `.countersign` directory
        reader.py --vectors DIR          checks docs/formats/vectors
 
-Prints `ok <id> <events> <head>` for each ledger and stops at the first that is `bad`. Needs Python 3.8 and
-`cryptography`. Reads schema 1.1 only. It does not know the tables of payloads, nor which event may follow which.
+Prints `warning <id> <code> <message>` for each warning and `ok <id> <events> <head>` for each ledger, and stops at the first
+that is `bad <id> <code> <message>`. Needs Python 3.8 and `cryptography`. Reads schema 1.1 only. It does not know the tables
+of payloads, nor which event may follow which in a trace.
 """
 
 import base64
@@ -26,12 +27,16 @@ KEY_EVENTS = ("log_opened", "key_added", "key_rotated", "key_revoked")
 
 
 class Bad(Exception):
-    """What is wrong, in a sentence."""
+    """What is wrong, in a sentence, and its failure code."""
+
+    def __init__(self, message, code="SCHEMA_INVALID"):
+        super().__init__(message)
+        self.code = code
 
 
-def need(condition, message):
+def need(condition, message, code="SCHEMA_INVALID"):
     if not condition:
-        raise Bad(message)
+        raise Bad(message, code)
 
 
 def sha256(data):
@@ -246,33 +251,76 @@ def key_hash(name, key):
     return hashlib.sha256(name.encode() + b"\n\x01" + key).digest()[:4]
 
 
-def open_checkpoint(note, keys):
-    """Size and root, if one of the keys signed the note under the name of its origin."""
+def parse_checkpoint(note):
+    """Origin, size and root, the signed text, and pairs of a name and the bytes under it. Nothing is verified yet."""
     try:
         whole = note.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Bad("not UTF-8") from error
-    need(whole.endswith("\n") and "\n\n" in whole and len(note) <= 1 << 18, "not a note")
+    need(whole.endswith("\n") and "\n\n" in whole[:-1] and len(note) <= 1 << 18, "not a note")
     need(all(char >= " " or char == "\n" for char in whole), "control character")
     text, _, signatures = whole[:-1].rpartition("\n\n")
     lines = text.split("\n")
     need(len(lines) >= 3 and all(lines), "not a checkpoint")
     origin, size, root = lines[:3]
-    need(re.match(r"(0|[1-9][0-9]{0,18})\Z", size), "bad size")
-    signed = False
+    need(re.match(r"(0|[1-9][0-9]{0,18})\Z", size) and int(size) < 2**63, "bad size")
+    signed = []
+    need(signatures.count("\n") < 100, "too many signatures")
     for line in signatures.split("\n"):
-        match = re.match(r"\u2014 ([^ +]+) ([A-Za-z0-9+/]+={0,2})\Z", line)
-        need(match and base64.b64encode(base64.b64decode(match[2])).decode() == match[2], "bad signature line")
-        data = base64.b64decode(match[2])
-        for key in keys:
-            if match[1] == origin and data[:4] == key_hash(origin, key):
-                need(verify(key, f"{text}\n".encode(), data[4:]), "bad signature")
-                signed = True
-    need(signed, "not signed by a known key")
-    return origin, int(size), unbase64(root, 32).hex()
+        match = re.match(r"\u2014 ([^\s+]+) ([A-Za-z0-9+/]+={0,2})\Z", line)
+        try:
+            data = base64.b64decode(match[2], validate=True) if match else b""
+        except ValueError:
+            data = b""
+        need(len(data) > 4 and base64.b64encode(data).decode() == match[2], "bad signature line")
+        need(len(match[1].encode()) <= 1024, "the name of a key is too long")
+        signed.append((match[1], data))
+    try:
+        return origin, int(size), unbase64(root, 32).hex(), f"{text}\n".encode(), signed
+    except ValueError as error:
+        raise Bad("bad root") from error
+
+
+def is_signed(parsed, keys):
+    """Whether one of the keys signed the note under the name of its origin, and none of their signatures is wrong."""
+    origin, _, _, text, signatures = parsed
+    found = [verify(key, text, data[4:]) for key in keys for name, data in signatures
+             if name == origin and data[:4] == key_hash(origin, key)]
+    return bool(found) and all(found)
+
+
+def open_checkpoint(note, keys):
+    """Origin, size and root, if one of the keys signed the note."""
+    parsed = parse_checkpoint(note)
+    need(is_signed(parsed, keys), "bad signature, or none by a known key", "SIG_INVALID")
+    return parsed[:3]
 
 
 # Ledgers
+
+MANDATORY = ("proposal_created", "tool_intent_signed", "claim_issued", "claim_challenged", "final_statement_signed",
+             "verification_run_completed")
+HASH = re.compile(r"[0-9a-f]{64}\Z")
+MISSHAPEN = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+RULE = "ROLE_POLICY_VIOLATION"
+
+
+class Findings:
+    """What was found in one ledger, in order."""
+
+    def __init__(self, failures=(), warnings=()):
+        self.failures, self.warnings = list(failures), list(warnings)
+
+    def fail(self, code, message):
+        self.failures.append((code, message))
+
+    def warn(self, code, message):
+        self.warnings.append((code, message))
+
+    def codes(self):
+        """Each code once, in the order in which it is first found."""
+        once = lambda found: list(dict.fromkeys(code for code, _ in found))
+        return {"failures": once(self.failures), "warnings": once(self.warnings)}
 
 
 class Key:
@@ -281,70 +329,154 @@ class Key:
         self.raw = unbase64(identity["public_key"], 32)
         need(good_point(self.raw), "weak key")
         need(sha256(self.raw)[:32] == identity["key_id"], "key_id does not belong to the key")
-        self.since, self.until, self.sizes = identity["created_at"], None, {}
+        need("recorder" not in self.roles or len(self.roles) == 1, "a recorder key has no other role")
+        self.since, self.until, self.revoked, self.sizes = identity["created_at"], None, False, {}
+
+
+def hashes_of(event):
+    """The payload's hash, the signed bytes and the event's hash, all computed."""
+    without = lambda *names: {key: value for key, value in event.items() if key not in names}
+    payload_hash = sha256(canonical(event["payload"]))
+    signed = without("event_hash", "signature", "payload")
+    if HASH.match(str(event.get("payload_hash"))):
+        signed["payload_hash"] = payload_hash
+    return payload_hash, canonical(signed), sha256(canonical(without("event_hash")))
+
+
+def check_line(event, line):
+    need(canonical(event) == line, "not the canonical bytes of an object")
+    check_text(event)
+    need(re.match(r"1\.1\.(0|[1-9]\d{0,8})\Z", str(event.get("schema_version"))), "schema is not 1.1")
 
 
 def take_apart(line):
     """The event of a line, its computed hashes and its signed bytes."""
     event = read(line)
-    need(isinstance(event, dict) and canonical(event) == line, "not the canonical bytes of an object")
-    check_text(event)
-    need(re.match(r"1\.1\.(0|[1-9]\d*)\Z", str(event.get("schema_version"))), "schema is not 1.1")
-    without = lambda *names: {key: value for key, value in event.items() if key not in names}
-    payload_hash = sha256(canonical(event["payload"]))
-    signed = canonical({**without("event_hash", "signature", "payload"), "payload_hash": payload_hash})
-    return event, payload_hash, signed, sha256(canonical(without("event_hash")))
+    need(isinstance(event, dict), "not an object")
+    check_line(event, line)
+    payload_hash, signed, event_hash = hashes_of(event)
+    return event, payload_hash, signed, event_hash
 
 
 def check_signature(event, signed, index, keys, trace_id):
-    actor, signature = event["actor"], event["signature"]
+    """Raises unless the signature verifies and counts. The log itself has no `trace_id` here."""
+    actor, signature, code = event["actor"], event["signature"], "SIG_INVALID"
+    try:
+        need(signature["algorithm"] == "ed25519", "another algorithm", code)
+        data = unbase64(signature["signature_b64"], 64)
+        need(HASH.match(signature["signed_bytes_hash"]), "no hash of the signed bytes", code)
+    except (Bad,) + MISSHAPEN as error:
+        raise Bad(f"the signature is misshapen: {error}", code) from error
     key = keys.get(actor["key_id"])
-    need(key and key.agent_id == actor["agent_id"], "unknown key, or key of another agent")
-    need(signature["algorithm"] == "ed25519", "another algorithm")
-    need(verify(key.raw, signed, unbase64(signature["signature_b64"], 64)), "the signature does not verify")
-    need(signature["signed_bytes_hash"] == sha256(signed), "signed_bytes_hash differs")
-    need(key.since <= event["created_at"], "the key did not exist yet")
+    need(key and key.agent_id == actor["agent_id"], "unknown key, or key of another agent", code)
+    need(verify(key.raw, signed, data), "the signature does not verify", code)
+    need(signature["signed_bytes_hash"] == sha256(signed), "signed_bytes_hash differs", code)
+    need(key.since <= event["created_at"], "the key did not exist yet", code)
     if key.until:
-        need(event["created_at"] < key.until, "the key had been retired")
-        need(index < key.sizes.get(trace_id, 0), "the log did not have this event when the key was retired")
-    need(actor["role"] in key.roles, "the key does not have this role")
+        need(event["created_at"] < key.until, "the key had been retired", code)
+        need(trace_id is None or index < key.sizes.get(trace_id, 0),
+             "the log did not have this event when the key was retired", code)
+    return key
 
 
-def split_lines(data):
+def judge_signature(event, signed, index, keys, trace_id, findings):
+    """Whether the event is signed with a key that counts; what is wrong with it is put into the findings."""
+    if event.get("signature") is None:
+        if event.get("event_type") in MANDATORY:
+            findings.fail("SIG_MISSING", f"event {index}: not signed")
+        else:
+            findings.warn("SIG_ABSENT", f"event {index}: not signed")
+        return False
+    try:
+        key = check_signature(event, signed, index, keys, trace_id)
+    except Bad as error:
+        findings.fail(error.code, f"event {index}: {error}")
+        return False
+    if event["actor"]["role"] not in key.roles:
+        findings.fail(RULE, f"event {index}: the key does not have this role")
+    return True
+
+
+def split_lines(data, findings):
     lines = data.split(b"\n")
     tail = lines.pop()
+    if not tail:
+        return lines
     try:
         event, _, _, event_hash = take_apart(tail)
         whole = event["event_hash"] == event_hash
     except (Bad, KeyError):
         whole = False
     # What a crash leaves behind is no event; a whole one that lacks its line break is.
-    return lines + [tail] if whole else lines
+    if whole:
+        findings.warn("MISSING_FINAL_NEWLINE", "the last line has no line break")
+        return lines + [tail]
+    findings.warn("TORN_TAIL", "an incomplete line at the end")
+    return lines
 
 
-def walk(data, meet):
-    """Checks hashes and links; calls `meet` with each event, its place and its signed bytes."""
-    head, ids, hashes, trace_id = GENESIS, "", [], None
-    for index, line in enumerate(split_lines(data)):
+class Walk:
+    """One line after the other: bytes, hashes, chain."""
+
+    def __init__(self, findings, trace_id=None):
+        self.findings, self.trace_id = findings, trace_id
+        self.head, self.last_id, self.last_at = GENESIS, "", ""
+        self.hashes, self.index, self.broken, self.sound = [], 0, False, True
+
+    def fail(self, code, message):
+        self.sound = False
+        self.findings.fail(code, f"event {self.index}: {message}")
+
+    def identity(self, event):
+        self.trace_id = self.trace_id or event["trace_id"]
+        last, self.last_id = self.last_id, event["event_id"]
+        need(ULID.match(event["trace_id"]) and event["trace_id"] == self.trace_id, "another trace_id")
+        need(ULID.match(event["event_id"]) and event["event_id"] > last, "event ids do not increase")
+        need(TIME.match(event["created_at"]), "not a time")
+
+    def line(self, line):
+        """The event of the line and its signed bytes, if it has any."""
         try:
-            event, payload_hash, signed, event_hash = take_apart(line)
-            trace_id = trace_id or event["trace_id"]
-            need(event["payload_hash"] == payload_hash, "payload_hash differs")
-            need(event["event_hash"] == event_hash, "event_hash differs")
-            need(event["prev_event_hash"] == head, "does not follow the event before")
-            need(event["seq"] == index, "seq is not its place")
-            need(ULID.match(event["event_id"]) and event["event_id"] > ids, "event ids do not increase")
-            need(ULID.match(event["trace_id"]) and event["trace_id"] == trace_id, "another trace_id")
-            need(TIME.match(event["created_at"]), "not a time")
-            meet(event, index, signed)
-        except Bad as error:
-            raise Bad(f"event {index}: {error}") from error
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise Bad(f"event {index}: misshapen: {error!r}") from error
-        head, ids = event_hash, event["event_id"]
-        hashes.append(event_hash)
-    need(hashes, "no events")
-    return hashes
+            event = read(line)
+            need(isinstance(event, dict), "not an object")
+            payload_hash, signed, event_hash = hashes_of(event)
+        except (Bad, KeyError) as error:
+            self.fail("SCHEMA_INVALID", error)
+            self.index += 1
+            return None
+        faults = []
+        for check in (lambda: check_line(event, line), lambda: self.identity(event)):
+            try:
+                check()
+            except (Bad,) + MISSHAPEN as error:
+                faults.append(str(error))
+        if faults:
+            # One event that is wrong in two ways is one finding.
+            self.fail("SCHEMA_INVALID", "; ".join(faults))
+        if event.get("payload_hash") != payload_hash:
+            self.fail("HASH_MISMATCH", "payload_hash differs")
+        elif event.get("event_hash") != event_hash:
+            self.fail("HASH_MISMATCH", "event_hash differs")
+        self.chain(event, event_hash)
+        at = event.get("created_at")
+        if isinstance(at, str) and TIME.match(at):
+            if at < self.last_at:
+                self.findings.warn("CLOCK_REGRESSION", f"event {self.index}: time runs backwards")
+            self.last_at = max(self.last_at, at)
+        self.index += 1
+        return event, signed
+
+    def chain(self, event, event_hash):
+        """Only the first break is reported: what follows is out of order for the same reason."""
+        if not self.broken and event.get("prev_event_hash") != self.head:
+            self.broken = True
+            self.fail("CHAIN_BREAK", "does not follow the event before")
+        elif not self.broken and event.get("seq") != self.index:
+            self.broken = True
+            self.fail("CHAIN_BREAK", "seq is not its place")
+        stated = event.get("event_hash")
+        self.head = stated if isinstance(stated, str) and HASH.match(stated) else event_hash
+        self.hashes.append(self.head)
 
 
 class Log:
@@ -352,99 +484,231 @@ class Log:
 
     def __init__(self, home):
         self.keys, self.root, self.keys_head, self.origin = {}, None, None, None
-        self.first, self.extents, self.keys_heads = {}, {}, []
-        self.hashes = walk((home / "log/events.jsonl").read_bytes(), self.meet)
+        self.first, self.extents, self.keys_heads, self.open, self.known = {}, {}, [], set(), {}
+        self.closed, self.findings = set(), Findings()
+        walk = Walk(self.findings)
+        for line in split_lines((home / "log/events.jsonl").read_bytes(), self.findings):
+            index, found = walk.index, walk.line(line)
+            if found:
+                self.meet(*found, index, walk.sound)
+            self.keys_heads.append(self.keys_head)
+        self.hashes = walk.hashes
+        if not walk.index:
+            self.findings.fail("SCHEMA_INVALID", "no events")
         note = home / "log/checkpoint"
         if note.exists() and note.stat().st_size:
-            recorders = [key.raw for key_id, key in self.keys.items() if "recorder" in key.roles and key_id != self.root]
-            origin, size, root = open_checkpoint(note.read_bytes(), recorders)
-            need(origin == self.origin, "the checkpoint is of another log")
-            need(size <= len(self.hashes), "the checkpoint is of a longer log")
-            need(merkle_root(self.hashes[:size]) == root, "the checkpoint has another root")
+            self.check_checkpoint(note.read_bytes())
 
-    def add(self, identity):
-        need(identity["key_id"] not in self.keys, "key added twice")
-        self.keys[identity["key_id"]] = Key(identity)
-
-    def retire(self, key_id, at):
-        key = self.keys[key_id]
-        need(key_id != self.root and not key.until, "the key cannot be retired")
-        key.until = at
-        key.sizes = {trace: 1 for trace in self.first}
-        key.sizes.update({trace: max(e[0] for e in extents) for trace, extents in self.extents.items()})
-
-    def meet(self, event, index, signed):
-        kind, payload, key_id = event["event_type"], event["payload"], event["actor"]["key_id"]
-        need((kind == "log_opened") == (index == 0), "a log begins with log_opened, once")
-        if index == 0:
-            self.root = payload["identity"]["key_id"]
-            self.add(payload["identity"])
-            self.origin = payload["origin"]
-            need(self.origin == "countersign/" + sha256(self.keys[self.root].raw), "another origin")
-        need(key_id in self.keys and not self.keys[key_id].until, "signed with a key that is not active")
-        check_signature(event, signed, index, self.keys, None)
-        if kind in KEY_EVENTS:
-            need(key_id == self.root, "a key event is signed by the root")
-            need(index == 0 or payload["prev_key_event"] == self.keys_head, "prev_key_event differs")
-            if kind == "key_rotated":
-                self.retire(payload["rotated_key_id"], payload["rotated_at"])
-                need(self.keys[payload["rotated_key_id"]].agent_id == payload["identity"]["agent_id"], "another agent")
-            if kind == "key_revoked":
-                self.retire(payload["key_id"], payload["revoked_at"])
-            elif index:
-                self.add(payload["identity"])
-            self.keys_head = event["event_hash"]
-        elif kind.startswith("trace_"):
-            need(payload["keys_head"] == self.keys_head, "keys_head differs")
-            trace = payload["trace_id"]
-            if kind == "trace_opened":
-                need(trace not in self.first, "opened twice")
-                self.first[trace] = payload["first_event_hash"]
+    def check_checkpoint(self, note):
+        try:
+            parsed = parse_checkpoint(note)
+        except Bad as error:
+            # It is never synced: power loss may tear it. It then counts as missing.
+            self.findings.warn("CHECKPOINT_UNREADABLE", f"the checkpoint cannot be read: {error}")
+            return
+        origin, size, root = parsed[:3]
+        recorders = [key for key_id, key in self.keys.items() if "recorder" in key.roles and key_id != self.root]
+        if size > len(self.hashes):
+            self.findings.fail("CHAIN_BREAK", "the checkpoint is of a longer log")
+        elif origin != self.origin:
+            self.findings.fail("CHAIN_BREAK", "the checkpoint is of another log")
+        elif not is_signed(parsed, [key.raw for key in recorders if not key.revoked]):
+            if is_signed(parsed, [key.raw for key in recorders if key.revoked]):
+                self.findings.warn("CHECKPOINT_KEY_REVOKED", "the checkpoint is signed with a revoked key")
             else:
-                extent = tuple(payload[name] for name in ("size", "head", "merkle_root", "last_event_at"))
-                self.extents.setdefault(trace, []).append(extent)
-        self.keys_heads.append(self.keys_head)
+                self.findings.fail("SIG_INVALID", "the checkpoint has a bad signature, or none by a recorder key")
+        elif size and merkle_root(self.hashes[:size]) != root:
+            self.findings.fail("CHAIN_BREAK", "the checkpoint has another root")
+
+    def meet(self, event, signed, index, sound):
+        try:
+            if index == 0 and event["event_type"] == "log_opened":
+                self.root = event["payload"]["identity"]["key_id"]
+                self.keys[self.root] = Key(event["payload"]["identity"])
+                self.origin = event["payload"]["origin"]
+            counts = judge_signature(event, signed, index, self.keys, None, self.findings)
+            if sound:
+                try:
+                    self.rules(event, index)
+                except Bad as error:
+                    self.findings.fail(error.code, f"event {index}: {error}")
+            self.apply(event, counts)
+        except Bad as error:
+            self.findings.fail(RULE, f"event {index}: {error}")
+        except MISSHAPEN as error:
+            self.findings.fail("SCHEMA_INVALID", f"event {index}: misshapen: {error!r}")
+
+    def active(self, key_id):
+        return key_id in self.keys and not self.keys[key_id].until
+
+    def rules(self, event, index):
+        """Whether the event may follow."""
+        kind, payload, key_id = event["event_type"], event["payload"], event["actor"]["key_id"]
+        rule = lambda condition, message: need(condition, message, RULE)
+        rule((kind == "log_opened") == (index == 0), "a log begins with log_opened, once")
+        rule(event["actor"]["role"] == "recorder", "only the recorder writes a log")
+        rule(kind in KEY_EVENTS or kind.startswith("trace_") or kind in ("session_recovered", "artifact_redacted"),
+             "a log holds no such event")
+        if kind in KEY_EVENTS:
+            rule(key_id == self.root, "a key event is signed by the root")
+            rule(index == 0 or payload["prev_key_event"] == self.keys_head, "prev_key_event differs")
+        else:
+            rule(payload.get("keys_head") == self.keys_head, "keys_head differs")
+            rule(key_id != self.root and self.active(key_id), "signed with a key that is not active, or with the root")
+        if kind == "log_opened":
+            rule(self.origin == "countersign/" + sha256(self.keys[self.root].raw), "another origin")
+        if kind in ("key_added", "key_rotated"):
+            rule(payload["identity"]["key_id"] not in self.keys, "key added twice")
+        if kind in ("key_rotated", "key_revoked"):
+            old, at = self.ends(kind, payload)
+            rule(old != self.root and self.active(old), "the key cannot be retired")
+            rule(at >= event["created_at"], "a key cannot end before the event that ends it")
+            rule(kind == "key_revoked" or self.keys[old].agent_id == payload["identity"]["agent_id"], "another agent")
+        if kind.startswith("trace_"):
+            trace, size = payload["trace_id"], payload.get("size", 1)
+            if kind == "trace_opened":
+                rule(trace not in self.first, "opened twice")
+            else:
+                rule(kind != "trace_closed" or trace in self.open, "closed, but not open")
+                least = self.known.get(trace, 0) + (kind == "trace_checkpointed" and trace in self.open)
+                rule(size >= least, "has not grown")
+
+    @staticmethod
+    def ends(kind, payload):
+        if kind == "key_rotated":
+            return payload["rotated_key_id"], payload["rotated_at"]
+        return payload["key_id"], payload["revoked_at"]
+
+    def apply(self, event, counts):
+        """Takes the event in, allowed or not. Only what the root signed changes which keys count."""
+        kind, payload = event["event_type"], event["payload"]
+        if kind in KEY_EVENTS:
+            self.keys_head = event["event_hash"]
+            if counts and event["actor"]["key_id"] == self.root:
+                self.change_keys(kind, payload)
+        elif kind == "trace_opened":
+            self.first.setdefault(payload["trace_id"], payload["first_event_hash"])
+            self.open.add(payload["trace_id"])
+            self.known[payload["trace_id"]] = max(1, self.known.get(payload["trace_id"], 0))
+        elif kind in ("trace_checkpointed", "trace_closed"):
+            trace = payload["trace_id"]
+            extent = tuple(payload[name] for name in ("size", "head", "merkle_root", "last_event_at"))
+            self.extents.setdefault(trace, []).append(extent)
+            self.known[trace] = max(extent[0], self.known.get(trace, 0))
+            if kind == "trace_closed":
+                self.open.discard(trace)
+                self.closed.add(trace)
+
+    def change_keys(self, kind, payload):
+        if kind in ("key_rotated", "key_revoked"):
+            old, at = self.ends(kind, payload)
+            if old in self.keys:
+                key = self.keys[old]
+                key.until, key.revoked = at, kind == "key_revoked"
+                key.sizes = {trace: 1 for trace in self.first}
+                key.sizes.update({trace: max(e[0] for e in extents) for trace, extents in self.extents.items()})
+        if kind in ("key_added", "key_rotated"):
+            self.keys[payload["identity"]["key_id"]] = Key(payload["identity"])
 
 
-def check_trace(home, log, trace_id):
-    path = home / "traces" / trace_id / "events.jsonl"
-    need(path.exists(), "the log knows this trace, but it is not there")
+def ends_trace(event):
+    kind, payload = event["event_type"], event["payload"]
+    return (kind in ("verification_run_completed", "session_aborted", "session_failed", "flow_finished")
+            or kind == "agent_session_completed" and payload.get("next_phase") == "COMPLETED")
 
-    times = [""]
 
-    def meet(event, index, signed):
-        need(event["trace_id"] == trace_id, "another trace_id")
-        times.append(max(times[-1], event["created_at"]))
-        if index == 0:
-            pin = event["payload"]["log"]
-            need(pin["origin"] == log.origin, "the trace belongs to another log")
-            need(0 < pin["size"] <= len(log.hashes), "the trace knows a longer log")
+class Trace:
+    """One trace, checked against the log. What was found in the log counts here too."""
+
+    def __init__(self, home, log, trace_id):
+        self.log, self.trace_id = log, trace_id
+        self.findings = Findings(log.findings.failures, log.findings.warnings)
+        self.pin, self.ended, self.contradicted = None, False, False
+        self.extents = list(log.extents.get(trace_id, []))
+        self.walk = Walk(self.findings, trace_id)
+        path = home / "traces" / trace_id / "events.jsonl"
+        # A ledger that is not there is one without lines.
+        data = path.read_bytes() if path.exists() else b""
+        trace_keys = {key_id: key for key_id, key in log.keys.items() if key_id != log.root}
+        for line in split_lines(data, self.findings):
+            index, found = self.walk.index, self.walk.line(line)
+            if found:
+                self.meet(*found, index, trace_keys)
+        self.hashes = self.walk.hashes
+        if not self.walk.index:
+            self.findings.fail("SCHEMA_INVALID", "no events: the trace is not there" if not data else "no events")
+        self.against_log()
+
+    def meet(self, event, signed, index, keys):
+        try:
+            if index == 0:
+                self.pin = event["payload"]["log"]
+            judge_signature(event, signed, index, keys, self.trace_id, self.findings)
+            self.ended |= ends_trace(event)
+        except MISSHAPEN as error:
+            self.findings.fail("SCHEMA_INVALID", f"event {index}: misshapen: {error!r}")
+        while self.extents and self.extents[0][0] <= self.walk.index:
+            self.check_extent(*self.extents.pop(0))
+
+    def break_with_log(self, message):
+        self.findings.fail("CHAIN_BREAK", message)
+
+    def check_extent(self, size, head, root, last):
+        walk = self.walk
+        if not self.contradicted and (size, head, last) != (walk.index, walk.head, walk.last_at):
+            self.contradicted = True
+            self.break_with_log(f"the log has another head or time at {size}")
+        elif not self.contradicted and root != merkle_root(walk.hashes):
+            self.contradicted = True
+            self.break_with_log(f"the log has another root at {size}")
+
+    def against_log(self):
+        log, first = self.log, self.log.first.get(self.trace_id)
+        if self.pin is not None:
+            self.check_pin(self.pin)
+        if first is not None and self.hashes and first != self.hashes[0]:
+            self.break_with_log("the log opened it with another event")
+        longest = max([extent[0] for extent in log.extents.get(self.trace_id, [])], default=0)
+        if longest > self.walk.index and not self.contradicted:
+            self.break_with_log(f"the log knows {longest} events, here are {self.walk.index}")
+        if first is None:
+            self.findings.warn("LOG_ENTRY_MISSING", "the log does not say that this trace was opened")
+        if self.ended and self.trace_id not in log.closed:
+            self.findings.warn("LOG_ENTRY_MISSING", "the trace has ended, but the log does not say so")
+
+    def check_pin(self, pin):
+        try:
             at = pin["size"] - 1
-            need((pin["head"], pin["keys_head"]) == (log.hashes[at], log.keys_heads[at]), "the log was rewritten")
-        check_signature(event, signed, index, log.keys, trace_id)
+            if pin["origin"] != self.log.origin:
+                self.break_with_log("the trace belongs to another log")
+            elif not 0 <= at < len(self.log.hashes):
+                self.break_with_log("the trace knows a longer log")
+            elif (pin["head"], pin["keys_head"]) != (self.log.hashes[at], self.log.keys_heads[at]):
+                self.break_with_log("the log was rewritten")
+        except MISSHAPEN as error:
+            self.findings.fail("SCHEMA_INVALID", f"misshapen pin: {error!r}")
 
-    hashes = walk(path.read_bytes(), meet)
-    need(log.first.get(trace_id, hashes[0]) == hashes[0], "the log opened it with another event")
-    for size, head, root, last in log.extents.get(trace_id, []):
-        need(size <= len(hashes), f"the log knows {size} events, here are {len(hashes)}")
-        need(size > 0 and head == hashes[size - 1], f"the log has another head at {size}")
-        need(root == merkle_root(hashes[:size]), f"the log has another root at {size}")
-        need(last == times[size], f"the log has another time at {size}")
-    return hashes
+
+def judge_home(home, trace_ids):
+    """Yields the name of each ledger, its events and what was found in it."""
+    log = Log(home)
+    yield "log", log.hashes, log.findings
+    found = [path.name for path in (home / "traces").glob("*") if ULID.match(path.name)]
+    for name in trace_ids or sorted(set(found) | set(log.first)):
+        trace = Trace(home, log, name)
+        yield name, trace.hashes, trace.findings
 
 
 def check_home(home, trace_ids):
-    """Yields one line per ledger; raises at the first that does not hold."""
-    name = "log"
+    """Yields lines about each ledger; raises at the first that does not hold."""
     try:
-        log = Log(home)
-        yield f"ok log {len(log.hashes)} {log.hashes[-1]}"
-        found = [path.name for path in (home / "traces").glob("*") if ULID.match(path.name)]
-        for name in trace_ids or sorted(set(found) | set(log.first)):
-            hashes = check_trace(home, log, name)
+        for name, hashes, findings in judge_home(home, trace_ids):
+            yield from (f"warning {name} {code} {message}" for code, message in findings.warnings)
+            for code, message in findings.failures:
+                raise Bad(f"bad {name} {code} {message}", code)
             yield f"ok {name} {len(hashes)} {hashes[-1]}"
-    except (Bad, OSError) as error:
-        raise Bad(f"bad {name} {error}") from error
+    except OSError as error:
+        raise Bad(f"bad home {error}") from error
 
 
 def main(arguments):

@@ -13,6 +13,7 @@ use countersign_format::hash::{Hash, hex, unhex};
 use countersign_format::key::{PublicKey, SecretKey, Signature};
 use countersign_format::merkle;
 use countersign_format::note::{Checkpoint, NoteKey, SignedNote};
+use countersign_format::report::FailureCode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -321,6 +322,42 @@ fn the_independent_reader_takes_a_torn_tail_for_no_event() {
     assert!(reader(&[&copy.home]).status.success());
     copy.edit(&format!("traces/{SESSION}/events.jsonl"), |text| text + "\n");
     copy.is_bad("event 5");
+}
+
+#[test]
+fn the_independent_reader_warns_of_a_torn_checkpoint_and_goes_on() {
+    let copy = Copy::new("torn-checkpoint");
+    copy.edit("log/checkpoint", |text| text[..100].to_owned());
+    let output = reader(&[&copy.home]);
+    assert!(output.status.success(), "{}", says(&output));
+    let (warnings, others): (Vec<_>, Vec<_>) =
+        says(&output).lines().map(str::to_owned).partition(|line| line.starts_with("warning "));
+    assert_eq!((warnings.len(), others.len()), (3, 3), "{}", says(&output));
+    assert!(warnings.iter().all(|line| line.contains(" CHECKPOINT_UNREADABLE ")));
+    copy.edit("log/checkpoint", |_| String::new());
+    assert_eq!(says(&reader(&[&copy.home])).lines().count(), 3, "an empty file is none");
+}
+
+#[test]
+fn every_ledger_of_every_workspace_has_its_codes() {
+    let expected = vector("homes/expected.json");
+    let directories = std::fs::read_dir(vectors().join("homes")).unwrap();
+    let directories = directories.filter(|entry| entry.as_ref().unwrap().path().is_dir()).count();
+    assert_eq!(directories, expected.as_object().unwrap().len());
+    let page = std::fs::read_to_string(repository().join("docs/formats/report.md")).unwrap();
+    for (home, ledgers) in expected.as_object().unwrap() {
+        let ledgers = ledgers.as_object().unwrap();
+        let names: Vec<&str> = ledgers.keys().map(String::as_str).collect();
+        assert_eq!(names, [RECORDING, SESSION, "log"], "{home}");
+        for codes in ledgers.values() {
+            for failure in get::<Vec<String>>(&codes["failures"]) {
+                assert!(FailureCode::NAMES.contains(&failure.as_str()), "{home}: {failure}");
+            }
+            for warning in get::<Vec<String>>(&codes["warnings"]) {
+                assert!(page.contains(&format!("| `{warning}` |")), "{home}: {warning}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -130,30 +130,99 @@ enum Twist {
     CutTrace,
     /// The log says another root than the trace has.
     WrongExtent,
+    /// The directory of the recording holds the events of the session.
+    SwappedTrace,
+    /// The directory of the recording is gone.
+    MissingTrace,
+    /// Half of the checkpoint is missing.
+    TornCheckpoint,
+    /// An unfinished line stands at the end of the session.
+    TornTail,
 }
 
-const HOMES: [(&str, Twist, &str); 6] = [
-    ("good", Twist::Nothing, "everything holds"),
-    ("late-signature", Twist::LateSignature, "SIG_INVALID in the trace of kind session"),
-    ("foreign-role", Twist::ForeignRole, "ROLE_POLICY_VIOLATION in the trace of kind session"),
-    ("key-event-by-recorder", Twist::KeyEventByRecorder, "ROLE_POLICY_VIOLATION in the log"),
-    ("cut-trace", Twist::CutTrace, "CHAIN_BREAK of the trace of kind recording against the log"),
-    (
-        "wrong-extent",
-        Twist::WrongExtent,
-        "CHAIN_BREAK of the trace of kind recording against the log",
+/// What a verifier says of one ledger: codes of failures and of warnings, each once, in the order in
+/// which they are first found.
+type Codes = (&'static [&'static str], &'static [&'static str]);
+
+const NOTHING: Codes = (&[], &[]);
+
+/// A workspace, and what is to be found in its log, its recording and its session. What is found in the
+/// log is found again in each trace.
+struct Home {
+    name: &'static str,
+    twist: Twist,
+    log: Codes,
+    recording: Codes,
+    session: Codes,
+}
+
+impl Home {
+    const fn new(name: &'static str, twist: Twist, log: Codes) -> Self {
+        Self { name, twist, log, recording: log, session: log }
+    }
+}
+
+const HOMES: [Home; 10] = [
+    Home::new("good", Twist::Nothing, NOTHING),
+    Home {
+        session: (&["SIG_INVALID"], &["LOG_ENTRY_MISSING"]),
+        ..Home::new("late-signature", Twist::LateSignature, NOTHING)
+    },
+    Home {
+        session: (&["ROLE_POLICY_VIOLATION"], &[]),
+        ..Home::new("foreign-role", Twist::ForeignRole, NOTHING)
+    },
+    Home::new(
+        "key-event-by-recorder",
+        Twist::KeyEventByRecorder,
+        (&["ROLE_POLICY_VIOLATION"], &[]),
     ),
+    Home {
+        recording: (&["CHAIN_BREAK"], &[]),
+        ..Home::new("cut-trace", Twist::CutTrace, NOTHING)
+    },
+    Home {
+        recording: (&["CHAIN_BREAK"], &[]),
+        ..Home::new("wrong-extent", Twist::WrongExtent, NOTHING)
+    },
+    Home {
+        recording: (&["SCHEMA_INVALID", "CHAIN_BREAK"], &[]),
+        ..Home::new("swapped-trace", Twist::SwappedTrace, NOTHING)
+    },
+    Home {
+        recording: (&["SCHEMA_INVALID", "CHAIN_BREAK"], &[]),
+        ..Home::new("missing-trace", Twist::MissingTrace, NOTHING)
+    },
+    Home::new("torn-checkpoint", Twist::TornCheckpoint, (&[], &["CHECKPOINT_UNREADABLE"])),
+    Home {
+        session: (&[], &["TORN_TAIL"]),
+        ..Home::new("torn-tail", Twist::TornTail, NOTHING)
+    },
 ];
+
+/// The ids of the two traces.
+fn recording_id() -> Ulid {
+    Ulid::from_parts(second(10), 2)
+}
+
+fn session_id() -> Ulid {
+    Ulid::from_parts(second(13), 3)
+}
 
 /// The files of all workspaces, by path, and what is to be found in each.
 pub(super) fn files() -> Result<Vec<(String, Vec<u8>)>, String> {
     let mut files = Vec::new();
     let mut expected = Map::new();
-    for (name, twist, finding) in HOMES {
-        for (path, bytes) in Story::tell(twist)? {
-            files.push((format!("{name}/{path}"), bytes));
+    let codes = |(failures, warnings): Codes| json!({ "failures": failures, "warnings": warnings });
+    for home in HOMES {
+        for (path, bytes) in Story::tell(home.twist)? {
+            files.push((format!("{}/{path}", home.name), bytes));
         }
-        expected.insert(name.into(), json!({ "ok": twist == Twist::Nothing, "finding": finding }));
+        let mut ledgers = Map::new();
+        ledgers.insert("log".into(), codes(home.log));
+        ledgers.insert(recording_id().to_string(), codes(home.recording));
+        ledgers.insert(session_id().to_string(), codes(home.session));
+        expected.insert(home.name.into(), Value::Object(ledgers));
     }
     files.push(("expected.json".into(), format!("{:#}\n", Value::Object(expected)).into_bytes()));
     Ok(files)
@@ -182,10 +251,10 @@ impl Story {
         for party in [&operator, &planner, &executor, &critic, &auditor] {
             story.add_key(party)?;
         }
-        let mut recording = Ledger::new(Ulid::from_parts(second(10), 2));
+        let mut recording = Ledger::new(recording_id());
         let execution = begin_recording(&mut recording, &story.recorder, &story.pin())?;
         story.trace_event(EventType::TraceOpened, 12, &recording, "recording")?;
-        let mut session = Ledger::new(Ulid::from_parts(second(13), 3));
+        let mut session = Ledger::new(session_id());
         let intent = begin_session(&mut session, [&planner, &critic, &executor], &story.pin())?;
         story.trace_event(EventType::TraceOpened, 14, &session, "session")?;
         story.trace_event(EventType::TraceCheckpointed, 20, &recording, "")?;
@@ -217,17 +286,27 @@ impl Story {
         }
         story.trace_event(EventType::TraceCheckpointed, 33, &session, "")?;
         story.revoke(&executor, twist)?;
+        let mut checkpoint = story.checkpoint()?;
+        match twist {
+            Twist::CutTrace => cut_last_line(&mut recording.lines),
+            Twist::SwappedTrace => recording.lines.clone_from(&session.lines),
+            Twist::TornCheckpoint => checkpoint.truncate(checkpoint.len() / 2),
+            Twist::TornTail => {
+                let next = json!({ "reason": "the machine stops here" });
+                let whole = session.lines.len();
+                session.push(&story.recorder, 40, Draft::new(EventType::SessionFailed, next))?;
+                session.lines.truncate(whole + (session.lines.len() - whole) / 2);
+            }
+            _ => {}
+        }
         let mut files = vec![
             ("log/events.jsonl".to_owned(), story.log.lines.clone()),
-            ("log/checkpoint".to_owned(), story.checkpoint()?),
+            ("log/checkpoint".to_owned(), checkpoint),
             (format!("traces/{}/events.jsonl", session.trace_id), session.lines),
         ];
-        if twist == Twist::CutTrace {
-            let end = recording.lines.strip_suffix(b"\n").unwrap_or_default();
-            let last = end.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-            recording.lines.truncate(last);
+        if twist != Twist::MissingTrace {
+            files.push((format!("traces/{}/events.jsonl", recording.trace_id), recording.lines));
         }
-        files.push((format!("traces/{}/events.jsonl", recording.trace_id), recording.lines));
         if twist == Twist::Nothing {
             for bytes in [OUTPUT.as_bytes(), &report] {
                 files.push((storage_uri(&Hash::of(bytes)), bytes.to_vec()));
@@ -344,6 +423,12 @@ impl Story {
     }
 }
 
+fn cut_last_line(lines: &mut Vec<u8>) {
+    let end = lines.strip_suffix(b"\n").unwrap_or_default();
+    let last = end.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    lines.truncate(last);
+}
+
 const OUTPUT: &str = "hello\n";
 
 fn descriptor(bytes: &[u8], media_type: &str, at: i64, producer: &Ulid) -> ArtifactDescriptor {
@@ -449,7 +534,7 @@ mod tests {
             assert_eq!(state.admit(&event), Ok(()), "{}", event.event_type.as_str());
             state.apply(&event);
         }
-        let trace = format!("{}/events.jsonl", Ulid::from_parts(second(10), 2));
+        let trace = format!("{}/events.jsonl", recording_id());
         let mut state = RecordingState::default();
         for event in events(&files, &trace) {
             assert_eq!(state.admit(&event), Ok(()), "{}", event.event_type.as_str());
