@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_format::note::{Checkpoint, SignedNote};
+use countersign_format::note::{Checkpoint, NOTE_BYTES_MAX, SignedNote};
 use countersign_format::time::Timestamp;
 use countersign_protocol::By;
 use countersign_protocol::log::LogState;
 
-use crate::disk::{Durability, replace_file};
+use crate::disk::{Access, Durability, read_full, replace_file};
 use crate::replica::Replica;
 use crate::signers::Signers;
 use crate::snapshot;
@@ -52,7 +52,11 @@ impl Host<LogState> for LogHost {
     /// worst a log that somebody tampered with is left alone.
     fn acknowledged(&self) -> Result<u64, WriteError> {
         let path = self.store.ledger_dir(LedgerId::Log).join("checkpoint");
-        let note = std::fs::read(path).ok().and_then(|bytes| SignedNote::parse(&bytes).ok());
+        // Through the disk, which refuses what could block, such as a pipe in the file's place.
+        let mut bytes = vec![0; NOTE_BYTES_MAX];
+        let file = self.store.disk().open(&path, Access::Read).ok();
+        let length = file.and_then(|file| read_full(&*file, 0, &mut bytes).ok()).unwrap_or(0);
+        let note = SignedNote::parse(bytes.get(..length).unwrap_or_default()).ok();
         let checkpoint = note.and_then(|note| note.text().parse::<Checkpoint>().ok());
         Ok(checkpoint.map_or(0, |checkpoint| checkpoint.size))
     }

@@ -90,14 +90,14 @@ fn traces_are_listed_and_shown() {
     --- stderr
     ");
     let id = recording.id().to_string();
-    assert_snapshot!(place.run(&["trace", "show", &id[..12]]), @r#"
+    let shown = place.run(&["trace", "show", &id[..12], "--count", "4"]);
+    assert_snapshot!(shown, @r#"
     exit 0
     --- stdout
          0  2026-02-03T04:05:06.000Z  recorder   session_initialized         {"kind":"recording","on_behalf_of":{"agent_id":"test-agent"}}
          1  2026-02-03T04:05:06.000Z  recorder   artifact_recorded           {"on_behalf_of":{"agent_id":"test-agent"},"purpose":"evidence"}
          2  2026-02-03T04:05:07.500Z  recorder   final_statement_signed      {"claims":[],"consolidated_claim_ids":[],"final_verdict":"all is well"}
          3  2026-02-03T04:05:07.500Z  recorder   verification_run_started    {}
-         4  2026-02-03T04:05:07.500Z  recorder   verification_run_completed  {"report_artifact":"93e8969a9f0a7ac0bae0865b8f17b2d48b41b5d0ed0254846d84306cae32d228","report_id":"0…
 
     --- stderr
     "#);
@@ -122,6 +122,7 @@ fn a_closed_trace_verifies_for_its_owner() {
     trace    01kggtstagkh0epyg7nb6naqy9
     kind     recording, 5 events
     profile  default
+    root     ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd, which you trust
 
       ok    CHK_SCHEMA_CONFORMANCE       every line is a valid event in its canonical bytes (5 events)
       ok    CHK_EVENT_HASH_INTEGRITY     every hash is that of the bytes (5 events)
@@ -138,6 +139,7 @@ fn a_closed_trace_verifies_for_its_owner() {
       - that roles were separate people or processes
       - when something happened, beyond the signer's word and a checkpoint kept elsewhere
       - anything against someone who holds the keys and the disk, since that checkpoint
+      - that the artifacts are there and whole: this version does not read them
 
     intact; the trace ended: succeeded (a recording: what the recorder saw of an outside agent)
     verdict: pass, closed: yes, signer: pinned
@@ -174,6 +176,7 @@ fn a_trace_without_its_log_can_be_checked_for_integrity_only() {
     trace    01kggtstagkh0epyg7nb6naqy9
     kind     recording, 5 events
     profile  default
+    root     unknown
 
       ok    CHK_SCHEMA_CONFORMANCE       every line is a valid event in its canonical bytes (5 events)
       ok    CHK_EVENT_HASH_INTEGRITY     every hash is that of the bytes (5 events)
@@ -183,6 +186,8 @@ fn a_trace_without_its_log_can_be_checked_for_integrity_only() {
       --    CHK_LOG                      the workspace log knows this trace so (no workspace log was given)
       ok    CHK_ROLE_POLICY_CONFORMANCE  every event was allowed when it was recorded
 
+    warning: LOG_ABSENT: the trace names a workspace log, and none was given: whether it is whole, and who signed it, cannot be told
+
     this does not prove:
       - that a claim is true
       - that nothing happened outside the channel that was recorded
@@ -190,9 +195,10 @@ fn a_trace_without_its_log_can_be_checked_for_integrity_only() {
       - that roles were separate people or processes
       - when something happened, beyond the signer's word and a checkpoint kept elsewhere
       - anything against someone who holds the keys and the disk, since that checkpoint
+      - that the artifacts are there and whole: this version does not read them
 
-    intact; the trace ended: succeeded (a recording: what the recorder saw of an outside agent)
-    verdict: pass, closed: yes, signer: unpinned
+    the bytes agree with themselves, but no signature was checked (a recording: what the recorder saw of an outside agent)
+    verdict: pass-with-warnings, closed: no, signer: unpinned
 
     --- stderr
     ");
