@@ -177,10 +177,7 @@ const HOMES: [Home; 10] = [
         Twist::KeyEventByRecorder,
         (&["ROLE_POLICY_VIOLATION"], &[]),
     ),
-    Home {
-        recording: (&["CHAIN_BREAK"], &[]),
-        ..Home::new("cut-trace", Twist::CutTrace, NOTHING)
-    },
+    Home { recording: (&["CHAIN_BREAK"], &[]), ..Home::new("cut-trace", Twist::CutTrace, NOTHING) },
     Home {
         recording: (&["CHAIN_BREAK"], &[]),
         ..Home::new("wrong-extent", Twist::WrongExtent, NOTHING)
@@ -194,10 +191,7 @@ const HOMES: [Home; 10] = [
         ..Home::new("missing-trace", Twist::MissingTrace, NOTHING)
     },
     Home::new("torn-checkpoint", Twist::TornCheckpoint, (&[], &["CHECKPOINT_UNREADABLE"])),
-    Home {
-        session: (&[], &["TORN_TAIL"]),
-        ..Home::new("torn-tail", Twist::TornTail, NOTHING)
-    },
+    Home { session: (&[], &["TORN_TAIL"]), ..Home::new("torn-tail", Twist::TornTail, NOTHING) },
 ];
 
 /// The ids of the two traces.
