@@ -5,10 +5,11 @@ usage: reader.py HOME [TRACE_ID...]     checks the workspace log and the traces 
 
 Prints `warning <id> <code> <message>` for each warning and `ok <id> <events> <head>` for each ledger, and stops at the first
 that is `bad <id> <code> <message>`. Needs Python 3.8 and `cryptography`. Reads schema 1.1 only. It does not know the tables
-of payloads, nor which event may follow which in a trace.
+of payloads, who may record what in a trace, and which event may follow which there.
 """
 
 import base64
+import datetime
 import hashlib
 import json
 import pathlib
@@ -303,6 +304,53 @@ MANDATORY = ("proposal_created", "tool_intent_signed", "claim_issued", "claim_ch
 HASH = re.compile(r"[0-9a-f]{64}\Z")
 MISSHAPEN = (KeyError, TypeError, AttributeError, ValueError, IndexError)
 RULE = "ROLE_POLICY_VIOLATION"
+TYPES = KEY_EVENTS + MANDATORY + tuple("""trace_opened trace_checkpointed trace_closed session_initialized proposal_reviewed
+    tool_intent_reviewed tool_execution_started tool_execution_completed tool_execution_failed artifact_recorded
+    artifact_redacted verification_run_started coverage_reported session_aborted session_failed session_recovered
+    tools_listed work_opened lease_granted lease_renewed lease_released agent_session_completed exit_refused
+    work_unblocked clock_confirmed flow_started step_dispatched step_answered files_applied step_escalated flow_finished
+    answer_given""".split())
+
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_.:@-]{0,127}\Z")
+ROLES = ("planner", "executor", "critic", "auditor", "operator", "recorder")
+
+
+def is_hash(value):
+    return isinstance(value, str) and bool(HASH.match(value))
+
+
+def is_time(value):
+    if not isinstance(value, str) or not TIME.match(value):
+        return False
+    try:
+        # Python knows no year 0, which has the days of 2000.
+        datetime.datetime.strptime(value.replace("0000-", "2000-", 1), "%Y-%m-%dT%H:%M:%S.%fZ")
+        return int(value[17:19]) < 60
+    except ValueError:
+        return False
+
+
+def is_name(value):
+    return isinstance(value, str) and bool(NAME.match(value))
+
+
+def check_members(event):
+    """The members of every event, without what is inside of artifacts and payloads."""
+    actor = event["actor"]
+    need(is_name(actor["agent_id"]) and is_name(actor["key_id"]) and actor["role"] in ROLES, "misshapen actor")
+    need(isinstance(event["artifacts"], list) and isinstance(event["claims"], list), "artifacts and claims are lists")
+    need(is_time(event["created_at"]), "not a time")
+    for name in ("event_hash", "payload_hash", "prev_event_hash"):
+        need(is_hash(event[name]), f"{name} is no hash")
+    need(isinstance(event["payload"], dict), "payload is no object")
+    need(event["payload_type"] == event["event_type"], "payload_type is not the type of the event")
+    need(event["event_type"] in TYPES, "unknown type")
+    need(type(event["seq"]) is int and event["seq"] >= 0, "seq is no number from 0")
+    if "raw_clock" in event:
+        need(is_time(event["raw_clock"]) and event["raw_clock"] < event["created_at"], "raw_clock is not before created_at")
+    for name in ("event_id", "trace_id"):
+        need(ULID.match(event[name]), f"{name} is no ULID")
 
 
 class Findings:
@@ -330,21 +378,25 @@ class Key:
         need(good_point(self.raw), "weak key")
         need(sha256(self.raw)[:32] == identity["key_id"], "key_id does not belong to the key")
         need("recorder" not in self.roles or len(self.roles) == 1, "a recorder key has no other role")
-        self.since, self.until, self.revoked, self.sizes = identity["created_at"], None, False, {}
+        self.since, self.until, self.sizes = identity["created_at"], None, {}
 
 
 def hashes_of(event):
     """The payload's hash, the signed bytes and the event's hash, all computed."""
     without = lambda *names: {key: value for key, value in event.items() if key not in names}
-    payload_hash = sha256(canonical(event["payload"]))
+    payload_hash = sha256(canonical(event["payload"])) if event.get("payload") is not None else None
     signed = without("event_hash", "signature", "payload")
-    if HASH.match(str(event.get("payload_hash"))):
+    if payload_hash and is_hash(event.get("payload_hash")):
         signed["payload_hash"] = payload_hash
     return payload_hash, canonical(signed), sha256(canonical(without("event_hash")))
 
 
 def check_line(event, line):
     need(canonical(event) == line, "not the canonical bytes of an object")
+    check_form(event)
+
+
+def check_form(event):
     check_text(event)
     need(re.match(r"1\.1\.(0|[1-9]\d{0,8})\Z", str(event.get("schema_version"))), "schema is not 1.1")
 
@@ -360,17 +412,19 @@ def take_apart(line):
 
 def check_signature(event, signed, index, keys, trace_id):
     """Raises unless the signature verifies and counts. The log itself has no `trace_id` here."""
-    actor, signature, code = event["actor"], event["signature"], "SIG_INVALID"
+    signature, code = event["signature"], "SIG_INVALID"
+    actor = event.get("actor") if isinstance(event.get("actor"), dict) else {}
     try:
         need(signature["algorithm"] == "ed25519", "another algorithm", code)
         data = unbase64(signature["signature_b64"], 64)
         need(HASH.match(signature["signed_bytes_hash"]), "no hash of the signed bytes", code)
     except (Bad,) + MISSHAPEN as error:
         raise Bad(f"the signature is misshapen: {error}", code) from error
-    key = keys.get(actor["key_id"])
-    need(key and key.agent_id == actor["agent_id"], "unknown key, or key of another agent", code)
+    key = keys.get(str(actor.get("key_id")))
+    need(key and key.agent_id == actor.get("agent_id"), "unknown key, or key of another agent", code)
     need(verify(key.raw, signed, data), "the signature does not verify", code)
     need(signature["signed_bytes_hash"] == sha256(signed), "signed_bytes_hash differs", code)
+    need(is_time(event.get("created_at")), "the event has no time", None)
     need(key.since <= event["created_at"], "the key did not exist yet", code)
     if key.until:
         need(event["created_at"] < key.until, "the key had been retired", code)
@@ -382,7 +436,8 @@ def check_signature(event, signed, index, keys, trace_id):
 def judge_signature(event, signed, index, keys, trace_id, findings):
     """Whether the event is signed with a key that counts; what is wrong with it is put into the findings."""
     if event.get("signature") is None:
-        if event.get("event_type") in MANDATORY:
+        # Every entry of a log is signed, whatever its type.
+        if trace_id is None or event.get("event_type") in MANDATORY or event.get("event_type") not in TYPES:
             findings.fail("SIG_MISSING", f"event {index}: not signed")
         else:
             findings.warn("SIG_ABSENT", f"event {index}: not signed")
@@ -390,9 +445,11 @@ def judge_signature(event, signed, index, keys, trace_id, findings):
     try:
         key = check_signature(event, signed, index, keys, trace_id)
     except Bad as error:
-        findings.fail(error.code, f"event {index}: {error}")
+        # An event without a time was named before.
+        if error.code:
+            findings.fail(error.code, f"event {index}: {error}")
         return False
-    if event["actor"]["role"] not in key.roles:
+    if event["actor"].get("role") not in key.roles:
         findings.fail(RULE, f"event {index}: the key does not have this role")
     return True
 
@@ -430,52 +487,56 @@ class Walk:
     def identity(self, event):
         self.trace_id = self.trace_id or event["trace_id"]
         last, self.last_id = self.last_id, event["event_id"]
-        need(ULID.match(event["trace_id"]) and event["trace_id"] == self.trace_id, "another trace_id")
-        need(ULID.match(event["event_id"]) and event["event_id"] > last, "event ids do not increase")
-        need(TIME.match(event["created_at"]), "not a time")
+        need(event["trace_id"] == self.trace_id, "another trace_id")
+        need(event["event_id"] > last, "event ids do not increase")
 
     def line(self, line):
-        """The event of the line and its signed bytes, if it has any."""
+        """The event of the line, its signed bytes and whether it has the form of an event, if the line can be read."""
         try:
             event = read(line)
             need(isinstance(event, dict), "not an object")
             payload_hash, signed, event_hash = hashes_of(event)
-        except (Bad, KeyError) as error:
+        except Bad as error:
             self.fail("SCHEMA_INVALID", error)
             self.index += 1
             return None
-        faults = []
-        for check in (lambda: check_line(event, line), lambda: self.identity(event)):
+        faults, valid = [], True
+        if canonical(event) != line:
+            faults.append("not the canonical bytes of an object")
+        for check in (check_form, check_members, self.identity):
             try:
-                check()
+                check(event)
             except (Bad,) + MISSHAPEN as error:
                 faults.append(str(error))
+                valid &= check == self.identity
         if faults:
             # One event that is wrong in two ways is one finding.
             self.fail("SCHEMA_INVALID", "; ".join(faults))
-        if event.get("payload_hash") != payload_hash:
+        # What is no hash at all is a fault of the form, and compared with nothing.
+        stated, differs = event.get("event_hash"), lambda stated, found: is_hash(stated) and stated != found
+        if payload_hash and differs(event.get("payload_hash"), payload_hash):
             self.fail("HASH_MISMATCH", "payload_hash differs")
-        elif event.get("event_hash") != event_hash:
+        elif differs(stated, event_hash):
             self.fail("HASH_MISMATCH", "event_hash differs")
         self.chain(event, event_hash)
         at = event.get("created_at")
-        if isinstance(at, str) and TIME.match(at):
+        if is_time(at):
             if at < self.last_at:
                 self.findings.warn("CLOCK_REGRESSION", f"event {self.index}: time runs backwards")
             self.last_at = max(self.last_at, at)
         self.index += 1
-        return event, signed
+        return event, signed, valid
 
     def chain(self, event, event_hash):
         """Only the first break is reported: what follows is out of order for the same reason."""
-        if not self.broken and event.get("prev_event_hash") != self.head:
+        previous, seq, stated = (event.get(name) for name in ("prev_event_hash", "seq", "event_hash"))
+        if not self.broken and is_hash(previous) and previous != self.head:
             self.broken = True
             self.fail("CHAIN_BREAK", "does not follow the event before")
-        elif not self.broken and event.get("seq") != self.index:
+        elif not self.broken and type(seq) is int and seq >= 0 and seq != self.index:
             self.broken = True
             self.fail("CHAIN_BREAK", "seq is not its place")
-        stated = event.get("event_hash")
-        self.head = stated if isinstance(stated, str) and HASH.match(stated) else event_hash
+        self.head = stated if is_hash(stated) else event_hash
         self.hashes.append(self.head)
 
 
@@ -484,15 +545,17 @@ class Log:
 
     def __init__(self, home):
         self.keys, self.root, self.keys_head, self.origin = {}, None, None, None
-        self.first, self.extents, self.keys_heads, self.open, self.known = {}, {}, [], set(), {}
-        self.closed, self.findings = set(), Findings()
+        self.first, self.extents, self.open, self.known = {}, {}, {}, {}
+        self.closed, self.recorders, self.findings = set(), [], Findings()
+        # By size: hashes up to there, the last key event, and whether all could be taken at its word.
+        self.at = {}
         walk = Walk(self.findings)
         for line in split_lines((home / "log/events.jsonl").read_bytes(), self.findings):
             index, found = walk.index, walk.line(line)
             if found:
                 self.meet(*found, index, walk.sound)
-            self.keys_heads.append(self.keys_head)
-        self.hashes = walk.hashes
+                self.at[walk.index] = len(walk.hashes), self.keys_head, walk.sound
+        self.hashes, self.entries = walk.hashes, walk.index
         if not walk.index:
             self.findings.fail("SCHEMA_INVALID", "no events")
         note = home / "log/checkpoint"
@@ -507,32 +570,31 @@ class Log:
             self.findings.warn("CHECKPOINT_UNREADABLE", f"the checkpoint cannot be read: {error}")
             return
         origin, size, root = parsed[:3]
-        recorders = [key for key_id, key in self.keys.items() if "recorder" in key.roles and key_id != self.root]
-        if size > len(self.hashes):
+        if size > self.entries:
             self.findings.fail("CHAIN_BREAK", "the checkpoint is of a longer log")
         elif origin != self.origin:
             self.findings.fail("CHAIN_BREAK", "the checkpoint is of another log")
-        elif not is_signed(parsed, [key.raw for key in recorders if not key.revoked]):
-            if is_signed(parsed, [key.raw for key in recorders if key.revoked]):
-                self.findings.warn("CHECKPOINT_KEY_REVOKED", "the checkpoint is signed with a revoked key")
-            else:
-                self.findings.fail("SIG_INVALID", "the checkpoint has a bad signature, or none by a recorder key")
-        elif size and merkle_root(self.hashes[:size]) != root:
+        elif not is_signed(parsed, self.recorders):
+            self.findings.fail("SIG_INVALID", "the checkpoint has a bad signature, or none by a recorder key")
+        elif size in self.at and merkle_root(self.hashes[:self.at[size][0]]) != root:
             self.findings.fail("CHAIN_BREAK", "the checkpoint has another root")
 
-    def meet(self, event, signed, index, sound):
+    def meet(self, event, signed, valid, index, sound):
         try:
-            if index == 0 and event["event_type"] == "log_opened":
+            if valid and index == 0 and event["event_type"] == "log_opened":
                 self.root = event["payload"]["identity"]["key_id"]
                 self.keys[self.root] = Key(event["payload"]["identity"])
-                self.origin = event["payload"]["origin"]
+                self.origin = event["payload"]["origin"] if sound else None
             counts = judge_signature(event, signed, index, self.keys, None, self.findings)
             if sound:
                 try:
                     self.rules(event, index)
                 except Bad as error:
                     self.findings.fail(error.code, f"event {index}: {error}")
-            self.apply(event, counts)
+            if valid:
+                self.apply(event, counts)
+            if sound:
+                self.learn_recorders()
         except Bad as error:
             self.findings.fail(RULE, f"event {index}: {error}")
         except MISSHAPEN as error:
@@ -570,8 +632,8 @@ class Log:
                 rule(trace not in self.first, "opened twice")
             else:
                 rule(kind != "trace_closed" or trace in self.open, "closed, but not open")
-                least = self.known.get(trace, 0) + (kind == "trace_checkpointed" and trace in self.open)
-                rule(size >= least, "has not grown")
+                rule(size >= self.known.get(trace, 0), "has become shorter")
+                rule(kind == "trace_closed" or size > self.open.get(trace, 0), "has not grown")
 
     @staticmethod
     def ends(kind, payload):
@@ -588,27 +650,32 @@ class Log:
                 self.change_keys(kind, payload)
         elif kind == "trace_opened":
             self.first.setdefault(payload["trace_id"], payload["first_event_hash"])
-            self.open.add(payload["trace_id"])
-            self.known[payload["trace_id"]] = max(1, self.known.get(payload["trace_id"], 0))
+            self.open[payload["trace_id"]] = 1
         elif kind in ("trace_checkpointed", "trace_closed"):
             trace = payload["trace_id"]
             extent = tuple(payload[name] for name in ("size", "head", "merkle_root", "last_event_at"))
             self.extents.setdefault(trace, []).append(extent)
             self.known[trace] = max(extent[0], self.known.get(trace, 0))
             if kind == "trace_closed":
-                self.open.discard(trace)
+                self.open.pop(trace, None)
                 self.closed.add(trace)
+            elif trace in self.open:
+                self.open[trace] = max(extent[0], self.open[trace])
 
     def change_keys(self, kind, payload):
         if kind in ("key_rotated", "key_revoked"):
             old, at = self.ends(kind, payload)
             if old in self.keys:
                 key = self.keys[old]
-                key.until, key.revoked = at, kind == "key_revoked"
+                key.until = at
                 key.sizes = {trace: 1 for trace in self.first}
                 key.sizes.update({trace: max(e[0] for e in extents) for trace, extents in self.extents.items()})
         if kind in ("key_added", "key_rotated"):
             self.keys[payload["identity"]["key_id"]] = Key(payload["identity"])
+
+    def learn_recorders(self):
+        """Keys that may have signed a checkpoint. Those that were retired since count too."""
+        self.recorders = [key.raw for key_id, key in self.keys.items() if "recorder" in key.roles and key_id != self.root]
 
 
 def ends_trace(event):
@@ -639,12 +706,12 @@ class Trace:
             self.findings.fail("SCHEMA_INVALID", "no events: the trace is not there" if not data else "no events")
         self.against_log()
 
-    def meet(self, event, signed, index, keys):
+    def meet(self, event, signed, valid, index, keys):
         try:
-            if index == 0:
-                self.pin = event["payload"]["log"]
             judge_signature(event, signed, index, keys, self.trace_id, self.findings)
-            self.ended |= ends_trace(event)
+            self.ended |= valid and ends_trace(event)
+            if valid and index == 0:
+                self.pin = event["payload"]["log"]
         except MISSHAPEN as error:
             self.findings.fail("SCHEMA_INVALID", f"event {index}: misshapen: {error!r}")
         while self.extents and self.extents[0][0] <= self.walk.index:
@@ -678,13 +745,14 @@ class Trace:
 
     def check_pin(self, pin):
         try:
-            at = pin["size"] - 1
             if pin["origin"] != self.log.origin:
                 self.break_with_log("the trace belongs to another log")
-            elif not 0 <= at < len(self.log.hashes):
+            elif pin["size"] not in self.log.at:
                 self.break_with_log("the trace knows a longer log")
-            elif (pin["head"], pin["keys_head"]) != (self.log.hashes[at], self.log.keys_heads[at]):
-                self.break_with_log("the log was rewritten")
+            else:
+                count, keys_head, sound = self.log.at[pin["size"]]
+                if pin["head"] != self.log.hashes[count - 1] or sound and pin["keys_head"] != keys_head:
+                    self.break_with_log("the log was rewritten")
         except MISSHAPEN as error:
             self.findings.fail("SCHEMA_INVALID", f"misshapen pin: {error!r}")
 
