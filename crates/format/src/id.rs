@@ -39,12 +39,14 @@ impl Ulid {
 
 impl fmt::Display for Ulid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for place in (0..26).rev() {
-            let digit = usize::try_from((self.0 >> (place * 5)) & 31).unwrap_or(0);
-            let byte = ALPHABET.get(digit).copied().unwrap_or(b'0');
-            fmt::Write::write_char(f, byte.into())?;
+        let mut text = [b'0'; 26];
+        let mut left = self.0;
+        for place in text.iter_mut().rev() {
+            let digit = (left & 31) as usize;
+            *place = ALPHABET.get(digit).copied().unwrap_or(b'0');
+            left >>= 5;
         }
-        Ok(())
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

@@ -42,7 +42,25 @@ impl fmt::Display for Timestamp {
         let ms = self.0.rem_euclid(DAY_MS);
         let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
         let milli = ms % 1000;
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let parts = [
+            (0, 4, year),
+            (5, 7, month),
+            (8, 10, day),
+            (11, 13, hour),
+            (14, 16, minute),
+            (17, 19, second),
+            (20, 23, milli),
+        ];
+        for (from, to, value) in parts {
+            let mut left = value;
+            for place in text.get_mut(from..to).unwrap_or_default().iter_mut().rev() {
+                // One decimal digit.
+                *place = b'0' + u8::try_from(left % 10).unwrap_or(0);
+                left /= 10;
+            }
+        }
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

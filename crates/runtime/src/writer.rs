@@ -8,6 +8,7 @@ mod look;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use countersign_format::event::{Actor, Event, SealError, Sealer};
 use countersign_format::id::Ulid;
@@ -26,6 +27,8 @@ use crate::store::{BATCH_BYTES_MAX, Batch, FileStore, LedgerId, Ledgers as _, St
 const BATCH_BYTES: usize = BATCH_BYTES_MAX / 4;
 /// What one command may add, so that it always fits behind others: more than the longest line.
 const COMMAND_BYTES_MAX: usize = BATCH_BYTES_MAX - BATCH_BYTES;
+/// How long a leader waits, at most, for those whom the last one answered: less than a sync takes.
+const GATHER_MAX: Duration = Duration::from_micros(100);
 /// How much is read at a time when catching up.
 const READ_BYTES: usize = 1 << 20;
 
@@ -147,6 +150,8 @@ pub(crate) struct Writer<S: State> {
 struct Queue<S: State> {
     waiting: Vec<Job<S>>,
     led: bool,
+    /// How many the last leader took along.
+    last_batch: usize,
 }
 
 impl<S: State> fmt::Debug for Queue<S> {
@@ -163,8 +168,15 @@ struct Job<S: State> {
 /// Where a caller waits.
 #[derive(Debug, Default)]
 struct Seat {
-    news: Mutex<News>,
+    news: Mutex<Post>,
     arrived: Condvar,
+}
+
+/// What has come for a caller, and whether it sleeps: waking one that does not costs a system call.
+#[derive(Debug, Default)]
+struct Post {
+    news: News,
+    asleep: bool,
 }
 
 #[derive(Debug, Default)]
@@ -178,16 +190,21 @@ enum News {
 
 impl Seat {
     fn tell(&self, news: News) {
-        *lock(&self.news) = news;
-        self.arrived.notify_one();
+        let mut post = lock(&self.news);
+        post.news = news;
+        if post.asleep {
+            self.arrived.notify_one();
+        }
     }
 
     fn wait(&self) -> News {
-        let mut news = lock(&self.news);
+        let mut post = lock(&self.news);
         loop {
-            match std::mem::take(&mut *news) {
+            match std::mem::take(&mut post.news) {
                 News::None => {
-                    news = self.arrived.wait(news).unwrap_or_else(PoisonError::into_inner);
+                    post.asleep = true;
+                    post = self.arrived.wait(post).unwrap_or_else(PoisonError::into_inner);
+                    post.asleep = false;
                 }
                 arrived => return arrived,
             }
@@ -207,7 +224,7 @@ impl<S: State> Writer<S> {
         entropy: Arc<dyn Entropy>,
         host: Arc<dyn Host<S>>,
     ) -> Self {
-        let queue = Mutex::new(Queue { waiting: Vec::new(), led: false });
+        let queue = Mutex::new(Queue { waiting: Vec::new(), led: false, last_batch: 0 });
         Self { ledger, store, clock, entropy, host, core: Mutex::new(None), queue }
     }
 
@@ -233,11 +250,31 @@ impl<S: State> Writer<S> {
 
     /// Works off what waits now, then hands the lead to somebody who came meanwhile.
     fn lead(&self) {
-        let jobs = std::mem::take(&mut lock(&self.queue).waiting);
+        self.gather();
+        let jobs = {
+            let mut queue = lock(&self.queue);
+            queue.last_batch = queue.waiting.len();
+            std::mem::take(&mut queue.waiting)
+        };
         let seats = jobs.iter().map(|job| Arc::clone(&job.seat)).collect();
         let _lead = Lead { writer: self, seats };
         let left = self.batch(jobs);
         lock(&self.queue).waiting.splice(0..0, left);
+    }
+
+    /// Those who were answered last are only just waking up. Leading without them would cost a
+    /// sync for a few, and theirs another one.
+    fn gather(&self) {
+        let begun = Instant::now();
+        loop {
+            let queue = lock(&self.queue);
+            let enough = queue.waiting.len() >= queue.last_batch / 2;
+            drop(queue);
+            if enough || begun.elapsed() >= GATHER_MAX {
+                return;
+            }
+            std::thread::yield_now();
+        }
     }
 
     fn hand_over(&self) {
@@ -462,10 +499,10 @@ impl<S: State> Drop for Lead<'_, S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             for seat in &self.seats {
-                let mut news = lock(&seat.news);
-                if matches!(*news, News::None) {
+                let mut post = lock(&seat.news);
+                if matches!(post.news, News::None) {
                     let reason = "the writer panicked; what became of it is not known".to_owned();
-                    *news = News::Answer(Err(WriteError::GivenUp { reason }));
+                    post.news = News::Answer(Err(WriteError::GivenUp { reason }));
                     seat.arrived.notify_one();
                 }
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use countersign_runtime::Environment;
 
-use super::clock::{Clock, best_of_both, per_second, time};
+use super::clock::{Clock, median_of_both, per_second, time};
 use super::home::{Caller, Home, begin};
 use super::{Measured, Target};
 
@@ -28,7 +28,7 @@ pub(super) fn measure() -> Result<Vec<Measured>, String> {
     let mut raw = File::create(ledger.with_file_name("raw")).map_err(|error| error.to_string())?;
     let mut line = vec![b'.'; line_bytes.saturating_sub(1)];
     line.push(b'\n');
-    let (ours, bare) = best_of_both(
+    let (ours, bare) = median_of_both(
         ROUNDS,
         || time(Clock::Wall, || caller.write(EVENTS)),
         || write_bare(&mut raw, &line),

@@ -55,6 +55,26 @@ pub(super) fn best_of_both(
     Ok(best)
 }
 
+/// The middle one of `rounds` runs of each, in turns. For what waits for a disk or for other
+/// threads: there the shortest of many runs is a lucky streak of the one or the other.
+pub(super) fn median_of_both(
+    rounds: u32,
+    mut first: impl FnMut() -> Result<Duration, String>,
+    mut second: impl FnMut() -> Result<Duration, String>,
+) -> Result<(Duration, Duration), String> {
+    let mut runs = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        runs.0.push(first()?);
+        runs.1.push(second()?);
+    }
+    Ok((median(runs.0), median(runs.1)))
+}
+
+fn median(mut runs: Vec<Duration>) -> Duration {
+    runs.sort_unstable();
+    runs.get(runs.len() / 2).copied().unwrap_or_default()
+}
+
 /// How many of `count` things a second has room for, if all of them took `taken`.
 pub(super) fn per_second(count: usize, taken: Duration) -> f64 {
     count as f64 / taken.as_secs_f64()
@@ -122,6 +142,14 @@ mod tests {
             Ok(())
         });
         assert!(taken.unwrap() < pause);
+    }
+
+    #[test]
+    fn each_of_two_keeps_its_own_middle() {
+        let times = |all: [u64; 3]| all.map(Duration::from_millis).into_iter();
+        let (mut first, mut second) = (times([3, 50, 5]), times([1, 7, 9]));
+        let middle = median_of_both(3, || Ok(first.next().unwrap()), || Ok(second.next().unwrap()));
+        assert_eq!(middle, Ok((Duration::from_millis(5), Duration::from_millis(7))));
     }
 
     #[test]

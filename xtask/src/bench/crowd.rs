@@ -2,7 +2,7 @@
 
 use countersign_runtime::Environment;
 
-use super::clock::{Clock, best_of_both, per_second};
+use super::clock::{Clock, median_of_both, per_second};
 use super::home::{Home, begin, write_together};
 use super::{Measured, Target, seal};
 
@@ -18,7 +18,7 @@ pub(super) fn measure() -> Result<Vec<Measured>, String> {
     let workspace = home.init(Environment::system())?;
     let recording = begin(&workspace)?;
     let bench = seal::Bench::new();
-    let (together, sealed) = best_of_both(
+    let (together, sealed) = median_of_both(
         ROUNDS,
         || write_together(&recording, THREADS, EACH),
         || bench.seal(SEALED, Clock::Wall),

@@ -114,6 +114,28 @@ pub fn scan(bytes: &[u8]) -> Result<Line<'_>, JsonError> {
     Ok(Line { text, members: scanner.members })
 }
 
+/// Proves as much for a line whose other members are known to be canonical: that it is no longer
+/// than a line may be, and that the one value that came from outside is canonical and not too deep
+/// or too large where it stands, beside `elements` others.
+pub(crate) fn check_member(line: &[u8], value: &[u8], elements: usize) -> Result<(), JsonError> {
+    if line.len() > LINE_BYTES_MAX {
+        let fault = JsonFault::TooLong { bytes: line.len(), max: LINE_BYTES_MAX };
+        return Err(JsonError::at(line, 0, fault));
+    }
+    let fail = |(offset, fault)| JsonError::at(value, offset, fault);
+    let text = std::str::from_utf8(value)
+        .map_err(|error| fail((error.valid_up_to(), JsonFault::InvalidUtf8)))?;
+    // Inside of the line, the value begins one level deep.
+    let mut scanner =
+        Scanner { text, bytes: value, at: 0, depth: 1, elements, members: Vec::new() };
+    scanner.value().map_err(fail)?;
+    if scanner.at == value.len() {
+        Ok(())
+    } else {
+        Err(fail((scanner.at, JsonFault::TrailingText)))
+    }
+}
+
 struct Scanner<'a> {
     text: &'a str,
     bytes: &'a [u8],

@@ -123,6 +123,8 @@ pub(super) struct Slot {
 #[derive(Debug, Default)]
 struct SlotState {
     taken: bool,
+    /// How many wait until it is free.
+    waiting: u32,
     poisoned: bool,
     open: Option<OpenLedger>,
 }
@@ -144,7 +146,9 @@ impl Slot {
     fn take(&self, id: LedgerId) -> Result<Option<OpenLedger>, StoreError> {
         let mut state = lock(&self.state);
         while state.taken {
+            state.waiting += 1;
             state = self.free.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            state.waiting -= 1;
         }
         if state.poisoned {
             return Err(poisoned(id));
@@ -157,9 +161,12 @@ impl Slot {
         let mut state = lock(&self.state);
         state.taken = false;
         state.open = open;
+        let awaited = state.waiting > 0;
         drop(state);
         // Whoever waits finds the slot free or poisoned.
-        self.free.notify_all();
+        if awaited {
+            self.free.notify_all();
+        }
     }
 
     fn poison(&self) {
