@@ -12,36 +12,47 @@ use std::time::{Duration, Instant};
 /// A counter that can be waited for.
 #[derive(Debug, Default)]
 pub struct Signal {
-    count: Mutex<u64>,
+    state: Mutex<SignalState>,
     raised: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SignalState {
+    count: u64,
+    /// How many wait. Waking nobody costs a system call, and most writers have no followers.
+    waiting: u32,
 }
 
 impl Signal {
     /// How often it was raised.
     pub fn count(&self) -> u64 {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).count
     }
 
     /// Wakes everyone who waits.
     pub fn raise(&self) {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        *count = count.wrapping_add(1);
-        self.raised.notify_all();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.count = state.count.wrapping_add(1);
+        if state.waiting > 0 {
+            self.raised.notify_all();
+        }
     }
 
     /// Waits until the count is no longer `seen`, at most for `timeout`, and returns it.
     pub fn wait(&self, seen: u64, timeout: Duration) -> u64 {
         let until = Instant::now().checked_add(timeout);
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        while *count == seen {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.count == seen {
             let left =
                 until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 break;
             }
-            count = self.raised.wait_timeout(count, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting += 1;
+            state = self.raised.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
         }
-        *count
+        state.count
     }
 }
 

@@ -27,6 +27,8 @@ use crate::store::{BATCH_BYTES_MAX, Batch, FileStore, LedgerId, Ledgers as _, St
 const BATCH_BYTES: usize = BATCH_BYTES_MAX / 4;
 /// What one command may add, so that it always fits behind others: more than the longest line.
 const COMMAND_BYTES_MAX: usize = BATCH_BYTES_MAX - BATCH_BYTES;
+/// Ids for which random bits are drawn at once.
+const STOCK_IDS: usize = 32;
 /// How long a leader waits, at most, for those whom the last one answered: less than a sync takes.
 const GATHER_MAX: Duration = Duration::from_micros(100);
 /// How much is read at a time when catching up.
@@ -145,6 +147,7 @@ pub(crate) struct Writer<S: State> {
     host: Arc<dyn Host<S>>,
     core: Mutex<Option<Replica<S>>>,
     queue: Mutex<Queue<S>>,
+    stock: Mutex<Vec<[u8; 16]>>,
 }
 
 struct Queue<S: State> {
@@ -225,7 +228,16 @@ impl<S: State> Writer<S> {
         host: Arc<dyn Host<S>>,
     ) -> Self {
         let queue = Mutex::new(Queue { waiting: Vec::new(), led: false, last_batch: 0 });
-        Self { ledger, store, clock, entropy, host, core: Mutex::new(None), queue }
+        Self {
+            ledger,
+            store,
+            clock,
+            entropy,
+            host,
+            core: Mutex::new(None),
+            queue,
+            stock: Mutex::default(),
+        }
     }
 
     /// Records what `command` brings. When it returns, the events survive power loss.
@@ -430,13 +442,22 @@ impl<S: State> Writer<S> {
     fn context(&self, replica: &Replica<S>) -> Result<Context, WriteError> {
         let floor = self.host.floor(&replica.state).max(replica.chain.last_at);
         let now = self.clock.now().max(floor);
-        let mut random = [0; 16];
-        self.entropy
-            .fill(random.get_mut(..10).unwrap_or_default())
-            .map_err(|error| WriteError::Entropy(Arc::new(error)))?;
-        let drawn = Ulid::from_parts(now, u128::from_le_bytes(random));
+        let drawn = Ulid::from_parts(now, u128::from_le_bytes(self.draw()?));
         let next_id = replica.chain.last_id.map_or(drawn, |last| drawn.max(last.next()));
         Ok(Context { now, next_id, next_seq: replica.chain.events })
+    }
+
+    /// Random bits for one id, from a stock that is drawn at once.
+    fn draw(&self) -> Result<[u8; 16], WriteError> {
+        let mut stock = lock(&self.stock);
+        if let Some(drawn) = stock.pop() {
+            return Ok(drawn);
+        }
+        let mut bytes = [0; STOCK_IDS * 16];
+        self.entropy.fill(&mut bytes).map_err(|error| WriteError::Entropy(Arc::new(error)))?;
+        let (ids, _) = bytes.as_chunks::<16>();
+        stock.extend_from_slice(ids);
+        Ok(stock.pop().unwrap_or_default())
     }
 
     fn record(

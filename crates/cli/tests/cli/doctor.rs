@@ -60,10 +60,10 @@ fn keys_are_in_order_only_if_all_can_be_used() {
     exit 3
     --- stdout
     ok       store   $HOME
-    WRONG    keys    the key of `auditor` cannot be used: `$CONFIG/keys/ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd/faca3ebbb7695618d6bb4d2bcd97ce7d.json` is open to other users (mode 0644); run `chmod 600 $CONFIG/keys/ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd/faca3ebbb7695618d6bb4d2bcd97ce7d.json`
+    WRONG    keys    the key of `auditor` cannot be used: `$CONFIG/keys/ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd/1356f3c45232a70a619958ae3ff00052.json` is open to other users (mode 0644); run `chmod 600 $CONFIG/keys/ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd/1356f3c45232a70a619958ae3ff00052.json`
     WRONG    keys    the key of `critic` cannot be used: missing from `$CONFIG/keys/ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd`
                      hint: run `countersign keys rotate critic`
-    WRONG    keys    the key of `planner` cannot be used: `$CONFIG/keys/ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd/cdef2cd47276161308bbb6f383a6fff3.json` is damaged or not a key file, at line 1 column 2
+    WRONG    keys    the key of `planner` cannot be used: `$CONFIG/keys/ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd/6f57f266409d5fe70a0d9fd07cf6e110.json` is damaged or not a key file, at line 1 column 2
                      hint: run `countersign keys rotate planner`
     ok       root    ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd is trusted
     ok       log     7 entries, chain and signatures hold
@@ -156,8 +156,8 @@ fn what_cannot_be_read_is_found_and_does_not_end_the_visit() {
     WRONG    log     its checkpoint cannot be used: could not read `$HOME/log/checkpoint`: not a regular file
                      hint: move it away: the next writer makes a new one
     ok       log     10 entries, chain and signatures hold
-    WRONG    traces  01kggtstagkdbd7wc3s63axg3y cannot be read: `$HOME/traces/01kggtstagkdbd7wc3s63axg3y/events.jsonl` is not a regular file
-    WRONG    traces  01kggtstagkh0epyg7nb6naqy9 cannot be read: too many levels of symbolic links
+    WRONG    traces  01kggtstag26mk7eqrm5vp1c16 cannot be read: `$HOME/traces/01kggtstag26mk7eqrm5vp1c16/events.jsonl` is not a regular file
+    WRONG    traces  01kggtstag494h28jgxgpqnqc9 cannot be read: too many levels of symbolic links
 
     --- stderr
     ");
@@ -181,7 +181,7 @@ fn a_torn_tail_is_a_warning_and_is_left_to_the_next_writer() {
     ok       keys    7 active keys can be used
     ok       root    ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd is trusted
     ok       log     8 entries, chain and signatures hold
-    warning  traces  01kggtstagkh0epyg7nb6naqy9 ends in a torn line: its writer died, or is at it; the next writer sets it aside
+    warning  traces  01kggtstag494h28jgxgpqnqc9 ends in a torn line: its writer died, or is at it; the next writer sets it aside
 
     --- stderr
     ");

@@ -40,12 +40,12 @@ fn keys_are_rotated_revoked_and_protected() {
     --- stdout
     agent      role      status   key                               since
     root       root      active   ce936d56edf2b82497abbfaa599ce746  2026-02-03T04:05:06.000Z
-    auditor    auditor   active   faca3ebbb7695618d6bb4d2bcd97ce7d  2026-02-03T04:05:06.000Z
-    critic     critic    active   baa74547414a2a076ff1052cba94e462  2026-02-03T04:05:06.000Z
-    executor   executor  active   20234b3924e87d0c758c9a57fb83da55  2026-02-03T04:05:06.000Z
-    operator   operator  active   ac020031e4ffdc0f09f1b4ea4dae1ac1  2026-02-03T04:05:06.000Z
-    planner    planner   active   cdef2cd47276161308bbb6f383a6fff3  2026-02-03T04:05:06.000Z
-    recorder   recorder  active   f00669f7b3875fb06230233e74fb638c  2026-02-03T04:05:06.000Z
+    auditor    auditor   active   1356f3c45232a70a619958ae3ff00052  2026-02-03T04:05:06.000Z
+    critic     critic    active   e7416aa9bc0ee12a096ba12bc6ac9908  2026-02-03T04:05:06.000Z
+    executor   executor  active   12a58cb03a0a1488b392ccd0dab934f3  2026-02-03T04:05:06.000Z
+    operator   operator  active   4d007077290cc77f8d19a3be7b37f9b3  2026-02-03T04:05:06.000Z
+    planner    planner   active   6f57f266409d5fe70a0d9fd07cf6e110  2026-02-03T04:05:06.000Z
+    recorder   recorder  active   74b2e759f10cbb5e749af1a968ed8b8e  2026-02-03T04:05:06.000Z
 
     --- stderr
     root fingerprint: ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd
@@ -170,7 +170,7 @@ fn protect_looks_at_the_key_before_it_asks_for_anything() {
     --- stdout
 
     --- stderr
-    error: the private key `ac020031e4ffdc0f09f1b4ea4dae1ac1` is not protected by a passphrase
+    error: the private key `4d007077290cc77f8d19a3be7b37f9b3` is not protected by a passphrase
     hint: run `countersign keys protect` to put it under one
     ");
     assert_eq!(place.run_with(&["keys", "protect"], b"correct horse\n").code, 0);
@@ -179,7 +179,7 @@ fn protect_looks_at_the_key_before_it_asks_for_anything() {
     --- stdout
 
     --- stderr
-    error: the operator's key ac020031e4ffdc0f09f1b4ea4dae1ac1 is protected already
+    error: the operator's key 4d007077290cc77f8d19a3be7b37f9b3 is protected already
     hint: run `countersign keys protect --remove` first to change the passphrase
     ");
 }
@@ -192,7 +192,7 @@ fn an_agent_whose_key_was_revoked_gets_a_new_one_by_rotating() {
     assert_snapshot!(place.run(&["keys", "revoke", "planner", "--reason", "left the team"]), @r"
     exit 0
     --- stdout
-    planner: cdef2cd47276161308bbb6f383a6fff3 revoked
+    planner: 6f57f266409d5fe70a0d9fd07cf6e110 revoked
 
     --- stderr
     hint: `planner` has no active key now and can sign nothing here; `countersign keys rotate planner` gives it a new one
@@ -230,7 +230,7 @@ fn without_a_recorder_nothing_is_recorded_until_it_is_rotated() {
     assert_snapshot!(place.run(&["keys", "revoke", "recorder", "--reason", "stolen"]), @r"
     exit 0
     --- stdout
-    recorder: f00669f7b3875fb06230233e74fb638c revoked
+    recorder: 74b2e759f10cbb5e749af1a968ed8b8e revoked
 
     --- stderr
     hint: nothing can be recorded in this workspace until `countersign keys rotate recorder`

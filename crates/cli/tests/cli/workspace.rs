@@ -84,8 +84,8 @@ fn traces_are_listed_and_shown() {
     exit 0
     --- stdout
     trace                       kind       status      events  started                   took
-    01kggtstagkh0epyg7nb6naqy9  recording  succeeded        5  2026-02-03T04:05:06.000Z  1.500 s
-    01kggtsvsc3tn5bw2kxns1fhn7  recording  running          1  2026-02-03T04:05:07.500Z  -
+    01kggtstag494h28jgxgpqnqc9  recording  succeeded        5  2026-02-03T04:05:06.000Z  1.500 s
+    01kggtsvsc4vywcde6ht4r3fd0  recording  running          1  2026-02-03T04:05:07.500Z  -
 
     --- stderr
     ");
@@ -119,7 +119,7 @@ fn a_closed_trace_verifies_for_its_owner() {
     assert_snapshot!(verified, @r"
     exit 0
     --- stdout
-    trace    01kggtstagkh0epyg7nb6naqy9
+    trace    01kggtstag494h28jgxgpqnqc9
     kind     recording, 5 events
     profile  default
     root     ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd, which you trust
@@ -173,7 +173,7 @@ fn a_trace_without_its_log_can_be_checked_for_integrity_only() {
     assert_snapshot!(verified, @r"
     exit 4
     --- stdout
-    trace    01kggtstagkh0epyg7nb6naqy9
+    trace    01kggtstag494h28jgxgpqnqc9
     kind     recording, 5 events
     profile  default
     root     unknown
@@ -223,12 +223,12 @@ fn an_edited_event_is_named_and_nothing_is_changed() {
     let text = verified.stdout();
     let findings = &text[text.find("\nHASH_MISMATCH").unwrap()..text.find("\nthis does").unwrap()];
     assert_snapshot!(findings, @r"
-    HASH_MISMATCH at event 2 (01kggtsvsc4y5a9mgj4mm3nwq8)
+    HASH_MISMATCH at event 2 (01kggtsvsceap94r2dbgcf575j)
       the payload hashes to fe6e448fbce0061b5d4fec07e4ee2aea19ced53cd689b13f802b3013285c2924, the event states 950770602a3b53e2efef1804ae457bd9cb84cf640af4814dc71e5445d913cacc
       hint: compare this event with another copy: it was changed
 
-    SIG_INVALID at event 2 (01kggtsvsc4y5a9mgj4mm3nwq8)
-      the signature of key f00669f7b3875fb06230233e74fb638c does not verify
+    SIG_INVALID at event 2 (01kggtsvsceap94r2dbgcf575j)
+      the signature of key 74b2e759f10cbb5e749af1a968ed8b8e does not verify
       hint: do not rely on this event; ask the signer for the original
     ");
     assert_eq!(fs::read_to_string(&path).unwrap(), forged);

@@ -43,6 +43,7 @@ impl FileStore {
                 blobs_poisoned: AtomicBool::new(false),
                 changes: Mutex::default(),
                 looked: Mutex::default(),
+                asked_about: Mutex::default(),
                 signal: Arc::default(),
                 watch: OnceLock::new(),
             }),
@@ -108,6 +109,8 @@ pub(super) struct Inner {
     changes: Mutex<Option<Box<dyn DiskFile>>>,
     /// The length of `changes` when it was last looked at.
     looked: Mutex<u64>,
+    /// The ledger that was last asked about whether it moved, mostly the log: its open file.
+    pub(super) asked_about: Mutex<Option<(LedgerId, Box<dyn DiskFile>)>>,
     pub(super) signal: Arc<Signal>,
     watch: OnceLock<Option<Box<dyn WatchSource>>>,
 }

@@ -27,8 +27,19 @@ impl Ledgers for FileStore {
     }
 
     fn moved(&self, id: LedgerId, since: Head) -> Result<bool, StoreError> {
-        let stat = self.inner.disk.stat(&self.inner.ledger_path(id))?;
-        Ok(stat.map_or(0, |stat| stat.len) != since.bytes)
+        let mut kept = lock(&self.inner.asked_about);
+        if let Some((_, file)) = kept.as_ref().filter(|(kept, _)| *kept == id) {
+            let found = file.stat()?;
+            if found.linked {
+                return Ok(found.len != since.bytes);
+            }
+            // Another file, or none, has its name now.
+            *kept = None;
+        }
+        let file = self.inner.open_ledger(id)?;
+        let len = file.as_ref().map_or(Ok(0), |file| file.stat().map(|found| found.len))?;
+        *kept = file.map(|file| (id, file));
+        Ok(len != since.bytes)
     }
 
     fn read(&self, id: LedgerId, from: Head, max: usize) -> Result<Vec<u8>, StoreError> {
