@@ -255,7 +255,9 @@ impl Workspace {
                 let damage = |what: String| {
                     WriteError::Damaged(std::sync::Arc::new(Damage { ledger, index, what }))
                 };
-                let event = replica::read(body).map_err(damage)?;
+                let event = replica::read(body)
+                    .and_then(|event| replica::belongs(ledger, &event).map(|()| event))
+                    .map_err(damage)?;
                 chain.follows(&event).map_err(|gap| damage(gap.to_string()))?;
                 chain.push(&event);
                 head = Head::at(head.bytes + line.len() as u64);

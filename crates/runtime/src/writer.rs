@@ -8,7 +8,6 @@ mod look;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use countersign_format::event::{Actor, Event, SealError, Sealer};
 use countersign_format::id::Ulid;
@@ -29,8 +28,6 @@ const BATCH_BYTES: usize = BATCH_BYTES_MAX / 4;
 const COMMAND_BYTES_MAX: usize = BATCH_BYTES_MAX - BATCH_BYTES;
 /// Ids for which random bits are drawn at once.
 const STOCK_IDS: usize = 32;
-/// How long a leader waits, at most, for those whom the last one answered: less than a sync takes.
-const GATHER_MAX: Duration = Duration::from_micros(100);
 /// How much is read at a time when catching up.
 const READ_BYTES: usize = 1 << 20;
 
@@ -153,8 +150,6 @@ pub(crate) struct Writer<S: State> {
 struct Queue<S: State> {
     waiting: Vec<Job<S>>,
     led: bool,
-    /// How many the last leader took along.
-    last_batch: usize,
 }
 
 impl<S: State> fmt::Debug for Queue<S> {
@@ -227,7 +222,7 @@ impl<S: State> Writer<S> {
         entropy: Arc<dyn Entropy>,
         host: Arc<dyn Host<S>>,
     ) -> Self {
-        let queue = Mutex::new(Queue { waiting: Vec::new(), led: false, last_batch: 0 });
+        let queue = Mutex::new(Queue { waiting: Vec::new(), led: false });
         Self {
             ledger,
             store,
@@ -262,31 +257,11 @@ impl<S: State> Writer<S> {
 
     /// Works off what waits now, then hands the lead to somebody who came meanwhile.
     fn lead(&self) {
-        self.gather();
-        let jobs = {
-            let mut queue = lock(&self.queue);
-            queue.last_batch = queue.waiting.len();
-            std::mem::take(&mut queue.waiting)
-        };
+        let jobs = std::mem::take(&mut lock(&self.queue).waiting);
         let seats = jobs.iter().map(|job| Arc::clone(&job.seat)).collect();
         let _lead = Lead { writer: self, seats };
         let left = self.batch(jobs);
         lock(&self.queue).waiting.splice(0..0, left);
-    }
-
-    /// Those who were answered last are only just waking up. Leading without them would cost a
-    /// sync for a few, and theirs another one.
-    fn gather(&self) {
-        let begun = Instant::now();
-        loop {
-            let queue = lock(&self.queue);
-            let enough = queue.waiting.len() >= queue.last_batch / 2;
-            drop(queue);
-            if enough || begun.elapsed() >= GATHER_MAX {
-                return;
-            }
-            std::thread::yield_now();
-        }
     }
 
     fn hand_over(&self) {

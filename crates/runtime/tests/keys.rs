@@ -185,3 +185,24 @@ fn nothing_is_dated_before_the_key_that_signs_it() {
     let report = home.check(recording.id(), 1);
     assert_eq!(report.metrics.signatures_verified, 1);
 }
+
+/// Rotation read the held traces by a walk of its own, which did not ask whose events they are: the
+/// log would have been told, over the recorder's signature, that one trace has another's events.
+#[test]
+fn rotation_tells_the_log_nothing_of_a_trace_that_lies_in_anothers_place() {
+    let home = TestHome::new();
+    let (short, long) = (home.recording(), home.recording());
+    for round in 0..5 {
+        long.submit(note(&round.to_string())).unwrap();
+    }
+    std::fs::copy(home.workspace.trace_file(long.id()), home.workspace.trace_file(short.id()))
+        .unwrap();
+    let _ = std::fs::remove_file(home.workspace.trace_file(short.id()).with_file_name("snapshot"));
+    let workspace = home.reopen();
+    let old = workspace.find_key("recorder").unwrap();
+    workspace.rotate_key(&old.key_id).unwrap();
+    let told = workspace.log_entries().unwrap();
+    assert_eq!(told[&short.id().to_string()].size, 1);
+    assert_eq!(told[&long.id().to_string()].size, 6);
+    assert_eq!(home.verify_log().failures, []);
+}
