@@ -17,6 +17,7 @@ pub mod path;
 pub mod python;
 pub mod receipt;
 pub mod report;
+pub mod risk;
 pub mod role;
 pub mod schemas;
 pub mod shape;

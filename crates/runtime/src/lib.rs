@@ -16,6 +16,7 @@ mod replica;
 mod signers;
 mod snapshot;
 pub mod store;
+pub mod tools;
 mod trace;
 pub mod watch;
 mod workspace;
