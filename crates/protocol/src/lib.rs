@@ -9,9 +9,12 @@
 pub mod chain;
 mod ending;
 pub mod log;
+mod parts;
 pub mod recording;
 mod refusal;
 pub mod roles;
+pub mod session;
+mod stage;
 
 use countersign_format::event::{Draft, Event, EventRef, EventType};
 use countersign_format::hash::Hash;
@@ -24,6 +27,7 @@ pub use refusal::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+pub use stage::{LogPin, ReviewDecision, Stage};
 
 /// Whose key signs an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

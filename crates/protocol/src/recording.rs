@@ -13,7 +13,8 @@ use countersign_format::trace_session::TraceStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{Act, By, Context, Refusal, State, ending, roles};
+use crate::parts::{hashes, no_such, produced, reference};
+use crate::{Act, By, Context, LogPin, Refusal, ReviewDecision, Stage, State, ending, roles};
 
 /// What can be asked of a recording.
 #[derive(Debug, Clone)]
@@ -109,31 +110,6 @@ pub enum RecordingCommand {
     },
 }
 
-/// Whether an intent may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReviewDecision {
-    /// It may.
-    Approved,
-    /// It may not.
-    Blocked,
-    /// A person must say.
-    Asked,
-}
-
-/// Where the workspace log stood when a trace began.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogPin {
-    /// Its name.
-    pub origin: String,
-    /// Number of its events.
-    pub size: u64,
-    /// Hash of the last of them.
-    pub head: Hash,
-    /// Hash of its last key event.
-    pub keys_head: Hash,
-}
-
 /// What the events of a recording come to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordingState {
@@ -142,7 +118,7 @@ pub struct RecordingState {
     /// Whom the recorder writes for.
     pub on_behalf_of: Option<String>,
     /// Intents that have not started, by place.
-    pub intents: BTreeMap<u64, Intent>,
+    pub intents: BTreeMap<u64, OpenIntent>,
     /// Executions under way, by place: their id.
     pub executions: BTreeMap<u64, String>,
     /// The stage of its end.
@@ -153,26 +129,11 @@ pub struct RecordingState {
 
 /// An intent that has not started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intent {
+pub struct OpenIntent {
     /// Its id.
     pub event_id: String,
     /// The last judgement.
     pub decision: Option<ReviewDecision>,
-}
-
-/// How far a recording is on the way to its end.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// It goes on.
-    #[default]
-    Open,
-    /// The final statement stands; the audit comes next.
-    Concluded,
-    /// The audit is under way, begun by this event.
-    Auditing(EventRef),
-    /// Over.
-    Ended,
 }
 
 impl RecordingState {
@@ -192,7 +153,7 @@ impl RecordingState {
         Value::Object(members)
     }
 
-    fn intent(&self, event: &Event, member: &'static str) -> Result<(u64, &Intent), Refusal> {
+    fn intent(&self, event: &Event, member: &'static str) -> Result<(u64, &OpenIntent), Refusal> {
         let reference = reference(event, member)?;
         self.intents
             .get(&reference.seq)
@@ -353,7 +314,7 @@ impl State for RecordingState {
                 self.on_behalf_of = agent_id.and_then(Value::as_str).map(str::to_owned);
             }
             T::ToolIntentSigned => {
-                let intent = Intent { event_id: event.event_id.clone(), decision: None };
+                let intent = OpenIntent { event_id: event.event_id.clone(), decision: None };
                 self.intents.insert(place, intent);
             }
             T::ToolIntentReviewed => {
@@ -442,40 +403,4 @@ fn open_draft(log: &LogPin, on_behalf_of: Option<String>, objective: Option<Stri
         }
     }
     Draft::new(EventType::SessionInitialized, payload)
-}
-
-/// Artifacts that this decision brings name the event that it makes.
-fn produced(artifacts: Vec<ArtifactDescriptor>, context: &Context) -> Vec<ArtifactDescriptor> {
-    let event_id = context.reference(0).event_id;
-    artifacts
-        .into_iter()
-        .map(|mut artifact| {
-            if artifact.producer_event_id.is_empty() {
-                artifact.producer_event_id.clone_from(&event_id);
-                artifact.created_at = context.now;
-            }
-            artifact
-        })
-        .collect()
-}
-
-fn hashes(artifacts: &[ArtifactDescriptor]) -> Vec<Hash> {
-    artifacts.iter().map(|artifact| artifact.artifact_hash).collect()
-}
-
-fn reference(event: &Event, member: &'static str) -> Result<EventRef, Refusal> {
-    event
-        .payload
-        .get(member)
-        .and_then(|reference| serde_json::from_value(reference.clone()).ok())
-        .ok_or(Refusal::UnusablePayload { event: event.event_type, member })
-}
-
-fn no_such(event: &Event, reference: &EventRef, wanted: &'static str) -> Refusal {
-    Refusal::NoSuchReference {
-        event: event.event_type,
-        event_id: reference.event_id.clone(),
-        seq: reference.seq,
-        wanted,
-    }
 }

@@ -1,7 +1,10 @@
 //! Answers that say no, with the values that decided.
 
 use countersign_format::event::{EventType, TraceKind};
+use countersign_format::hash::Hash;
+use countersign_format::risk::RiskClass;
 use countersign_format::role::Role;
+use countersign_format::time::Timestamp;
 
 /// Why something may not happen. An answer, not an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -182,4 +185,215 @@ pub enum Refusal {
     /// No final statement yet.
     #[error("there is no final statement to verify")]
     NoFinalStatement,
+    /// An audit is under way already.
+    #[error("a verification run is under way already")]
+    AuditUnderWay,
+    /// The session is not there yet, or past it.
+    #[error("`{}` may not be recorded while the session is {state}", found.as_str())]
+    NotInThisState {
+        /// The event.
+        found: EventType,
+        /// Where the session stands.
+        state: &'static str,
+    },
+    /// A session needs this role.
+    #[error("`requested_roles` lacks `{}`", role.as_str())]
+    RoleMissing {
+        /// The role.
+        role: Role,
+    },
+    /// Names of proposals are used once.
+    #[error("a proposal `{proposal_id}` is in the session already")]
+    ProposalKnown {
+        /// The name.
+        proposal_id: String,
+    },
+    /// The critic said no, for good.
+    #[error("the proposal at {proposal} was rejected; a new one must revise it")]
+    ProposalRejected {
+        /// Its place.
+        proposal: u64,
+    },
+    /// The critic has not spoken.
+    #[error("the proposal at {proposal} was not approved")]
+    ProposalUnreviewed {
+        /// Its place.
+        proposal: u64,
+    },
+    /// Conditions belong to conditional approvals, and only there.
+    #[error("a review that says `{decision}` cannot have {listed} conditions, or they repeat")]
+    ConditionsUnfit {
+        /// The decision.
+        decision: &'static str,
+        /// How many conditions it lists.
+        listed: usize,
+    },
+    /// A condition is not acknowledged.
+    #[error(
+        "the intent does not acknowledge the condition `{condition}` of the proposal at {proposal}"
+    )]
+    ConditionUnmet {
+        /// The proposal's place.
+        proposal: u64,
+        /// The condition.
+        condition: String,
+    },
+    /// The proposal did not ask for this tool.
+    #[error("the proposal at {proposal} does not ask for the tool `{tool}`")]
+    ToolNotProposed {
+        /// The proposal's place.
+        proposal: u64,
+        /// The tool.
+        tool: String,
+    },
+    /// What is named must be stored and described by the event.
+    #[error("`{}` names {artifact} in `{member}`, but does not list it", event.as_str())]
+    ArtifactUnlisted {
+        /// The event.
+        event: EventType,
+        /// Where it is named.
+        member: &'static str,
+        /// What is named.
+        artifact: Hash,
+    },
+    /// Only what failed can be retried or replaced.
+    #[error("the execution at {execution} is none of this proposal that failed")]
+    NotFailed {
+        /// Where it began.
+        execution: u64,
+    },
+    /// The task does not permit another try by other means.
+    #[error("the policy of the session permits no fallbacks")]
+    NoFallbacks,
+    /// The same was started before, and nobody knows how it ended.
+    #[error(
+        "the execution at {execution} ran the same with unknown outcome; `retry_of` must name it"
+    )]
+    RetryUnnamed {
+        /// Where it began.
+        execution: u64,
+    },
+    /// A retry after an unknown outcome is for a person to permit.
+    #[error(
+        "how the execution at {execution} ended is not known; only an operator permits the intent at {intent} to repeat it"
+    )]
+    OutcomeUnknown {
+        /// The intent's place.
+        intent: u64,
+        /// Where the execution began.
+        execution: u64,
+    },
+    /// A person answers; it does not ask.
+    #[error("an operator cannot leave the intent at {intent} to somebody else")]
+    OperatorAsks {
+        /// Its place.
+        intent: u64,
+    },
+    /// The answer came after the deadline.
+    #[error("the answer on the intent at {intent} had to come before {deadline}")]
+    AnswerTooLate {
+        /// Its place.
+        intent: u64,
+        /// The first moment at which it no longer counts.
+        deadline: Timestamp,
+    },
+    /// A dangerous action needs an approval.
+    #[error("the intent at {intent} is {} and was not approved", risk.as_str())]
+    ApprovalMissing {
+        /// Its place.
+        intent: u64,
+        /// How dangerous it is.
+        risk: RiskClass,
+    },
+    /// What is about to run is not what was approved.
+    #[error("the intent at {intent} is for the input {approved}, not for {found}")]
+    OtherInput {
+        /// Its place.
+        intent: u64,
+        /// What it is for.
+        approved: Hash,
+        /// What would run.
+        found: Hash,
+    },
+    /// The task's limit.
+    #[error("the session may start {limit} executions, and has")]
+    TooManyCalls {
+        /// The limit.
+        limit: u64,
+    },
+    /// Ids of claims are used once.
+    #[error("the claim {claim_id} is in the session already")]
+    ClaimKnown {
+        /// The claim.
+        claim_id: String,
+    },
+    /// The envelope must name the claim.
+    #[error("the event does not list the claim {claim_id} in `claims`")]
+    ClaimUnlisted {
+        /// The claim.
+        claim_id: String,
+    },
+    /// Claims rest on executions.
+    #[error("the claim {claim_id} names no execution that it rests on")]
+    ClaimBaseless {
+        /// The claim.
+        claim_id: String,
+    },
+    /// Nothing that completed supports the claim.
+    #[error("the claim {claim_id} rests on failed executions only, and is no `failure_analysis`")]
+    ClaimOnFailure {
+        /// The claim.
+        claim_id: String,
+    },
+    /// Not enough evidence.
+    #[error("the claim {claim_id} names {found} distinct artifacts, it needs {wanted}")]
+    EvidenceTooThin {
+        /// The claim.
+        claim_id: String,
+        /// How many it names.
+        found: u64,
+        /// How many it needs.
+        wanted: u64,
+    },
+    /// Evidence from nowhere.
+    #[error("the evidence {artifact} of the claim {claim_id} was not met before in this trace")]
+    EvidenceUnmet {
+        /// The claim.
+        claim_id: String,
+        /// The evidence.
+        artifact: Hash,
+    },
+    /// No such claim, or no longer.
+    #[error("no claim {claim_id} stands")]
+    NoSuchClaim {
+        /// The claim.
+        claim_id: String,
+    },
+    /// Nothing was claimed.
+    #[error("there is no claim to conclude with")]
+    NoClaims,
+    /// A challenge must be answered.
+    #[error(
+        "the claim {claim_id} was challenged, and the final statement does not say what became of it"
+    )]
+    ChallengeOpen {
+        /// The claim.
+        claim_id: String,
+    },
+    /// A resolution contradicts what happened.
+    #[error("the claim {claim_id} cannot be called {status}")]
+    ResolutionUnfit {
+        /// The claim.
+        claim_id: String,
+        /// What it is called.
+        status: &'static str,
+    },
+    /// The final statement is about the claims that stand.
+    #[error(
+        "the final statement must name exactly the {standing} claims that stand, in their order"
+    )]
+    OtherClaims {
+        /// How many there are.
+        standing: usize,
+    },
 }

@@ -15,8 +15,8 @@ use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_protocol::chain::Chain;
 use countersign_protocol::log::{Extent, LogCommand};
-use countersign_protocol::recording::{LogPin, RecordingCommand, RecordingState};
-use countersign_protocol::{By, Refusal, State};
+use countersign_protocol::recording::{RecordingCommand, RecordingState};
+use countersign_protocol::{By, LogPin, Refusal, State};
 use countersign_verify::{FileSource, Options, Profile};
 use serde_json::Map;
 

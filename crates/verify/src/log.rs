@@ -10,9 +10,9 @@ use countersign_format::note::{Checkpoint, NoteKey, SignedNote};
 use countersign_format::report::FailureCode;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
+use countersign_protocol::LogPin;
 use countersign_protocol::State as _;
 use countersign_protocol::log::{LogState, is_key_event};
-use countersign_protocol::recording::LogPin;
 use serde_json::Value;
 
 use crate::findings::{CheckId, Findings, Place};

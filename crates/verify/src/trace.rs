@@ -6,8 +6,8 @@ use countersign_format::event::{Event, SCHEMA_VERSION, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::report::{Closed, FailureCode, Metrics, Signer, VerificationReport};
 use countersign_format::trace_session::TraceStatus;
-use countersign_protocol::recording::{LogPin, RecordingState};
-use countersign_protocol::{State as _, ending, kind_of, roles};
+use countersign_protocol::recording::RecordingState;
+use countersign_protocol::{LogPin, State as _, ending, kind_of, roles};
 
 use crate::findings::{CheckId, Findings, Place};
 use crate::keys::KeyBook;

@@ -1,7 +1,8 @@
 //! Sessions and recordings.
 
 use super::{LINKS, PIN, REF, SIZE, table};
-use crate::shape::{Fields, Shape, opt, req, req_1_1};
+use crate::risk::RiskClass;
+use crate::shape::{Field, Fields, Shape, opt, req, req_1_1};
 
 static ON_BEHALF_OF: Fields = table(
     "OnBehalfOf",
@@ -24,6 +25,55 @@ static RESOLUTION: Fields = table(
     ],
 );
 
+static PARTICIPANT: Fields = table(
+    "Participant",
+    "Who plays a role in a session, and by what it is driven.",
+    &[
+        req("role", Shape::OneOf(SESSION_ROLES)),
+        req("agent_id", Shape::NonEmptyText),
+        req("kind", Shape::OneOf(&["built-in", "command", "prompt"])),
+        opt("command", TEXTS),
+    ],
+);
+
+static LIMITS: Fields = table(
+    "SessionLimits",
+    "Bounds that the task sets.",
+    &[
+        opt("time_seconds", SIZE),
+        opt("tool_calls", SIZE),
+        opt("tool_seconds", SIZE),
+        opt("output_bytes", SIZE),
+        opt("memory_bytes", SIZE),
+    ],
+);
+
+static POLICY: Fields = table(
+    "SessionPolicy",
+    "What the task permits and demands.",
+    &[
+        opt("fallbacks", Shape::Bool),
+        opt("min_evidence", SIZE),
+        opt("revisions", SIZE),
+        opt("question_seconds", SIZE),
+    ],
+);
+
+static REDACTION: Fields = table(
+    "Redaction",
+    "How often a rule replaced a secret before anything was stored.",
+    &[req("rule", Shape::Name), req("count", SIZE)],
+);
+
+/// The four roles of a session's agents.
+const SESSION_ROLES: &[&str] = &["planner", "executor", "critic", "auditor"];
+const ONE_REDACTION: Shape = Shape::Object(&REDACTION);
+const REDACTIONS: Field = opt("redactions", Shape::List(&ONE_REDACTION));
+/// Which of the outputs is which, how much of them was not kept, and how long the tool ran.
+const STDOUT: Field = opt("stdout", Shape::Hash);
+const STDERR: Field = opt("stderr", Shape::Hash);
+const DROPPED: Field = opt("dropped_bytes", SIZE);
+const ELAPSED: Field = opt("elapsed_ms", SIZE);
 const BEHALF: Shape = Shape::Object(&ON_BEHALF_OF);
 const HASHES: Shape = Shape::List(&Shape::Hash);
 const TEXTS: Shape = Shape::List(&Shape::Text);
@@ -36,6 +86,14 @@ pub(super) static SESSION_INITIALIZED: Fields = table(
         opt("task_id", Shape::Name),
         opt("objective", Shape::Text),
         opt("policy_profile", Shape::Name),
+        opt("requested_roles", Shape::List(&Shape::OneOf(SESSION_ROLES))),
+        opt("participants", Shape::List(&Shape::Object(&PARTICIPANT))),
+        opt("constraints", TEXTS),
+        opt("task_artifact", Shape::Hash),
+        opt("input_artifacts", HASHES),
+        opt("limits", Shape::Object(&LIMITS)),
+        opt("policy", Shape::Object(&POLICY)),
+        REDACTIONS,
         opt("on_behalf_of", BEHALF),
         req_1_1("log", PIN),
         opt("software", Shape::Text),
@@ -51,6 +109,9 @@ pub(super) static PROPOSAL_CREATED: Fields = table(
         req_1_1("assumptions", TEXTS),
         req_1_1("required_tools", TEXTS),
         req_1_1("expected_evidence", TEXTS),
+        opt("proposal_id", Shape::Name),
+        opt("revises", REF),
+        opt("fallback_for", REF),
     ],
 );
 
@@ -71,11 +132,16 @@ pub(super) static TOOL_INTENT_SIGNED: Fields = table(
     &[
         req("tool_name", Shape::NonEmptyText),
         req("normalized_input_hash", Shape::Hash),
-        req("safety_classification", Shape::OneOf(&["low", "standard", "elevated", "critical"])),
+        req("safety_classification", Shape::OneOf(&RiskClass::NAMES)),
         req_1_1("justification", Shape::Text),
         opt("input_form", Shape::OneOf(&["canonical", "raw"])),
         opt("proposal", REF),
         opt("acknowledged_conditions", Shape::List(&Shape::Name)),
+        opt("action_index", SIZE),
+        opt("retry_of", REF),
+        opt("idempotent", Shape::Bool),
+        opt("input_binding", Shape::Hash),
+        REDACTIONS,
         opt("on_behalf_of", BEHALF),
     ],
 );
@@ -87,6 +153,7 @@ pub(super) static TOOL_INTENT_REVIEWED: Fields = table(
         req("subject", REF),
         req("decision", Shape::OneOf(&["approved", "blocked", "asked"])),
         opt("reasons", TEXTS),
+        opt("deadline", Shape::Time),
         opt("channel", Shape::OneOf(&["protected-key", "unprotected-key", "client-prompt"])),
         opt("action", Shape::Any),
         opt("on_behalf_of", BEHALF),
@@ -96,7 +163,12 @@ pub(super) static TOOL_INTENT_REVIEWED: Fields = table(
 pub(super) static TOOL_EXECUTION_STARTED: Fields = table(
     "ToolExecutionStarted",
     "A tool began to run.",
-    &[req_1_1("intent", REF), opt("isolation", Shape::Any), opt("on_behalf_of", BEHALF)],
+    &[
+        req_1_1("intent", REF),
+        opt("normalized_input_hash", Shape::Hash),
+        opt("isolation", Shape::Any),
+        opt("on_behalf_of", BEHALF),
+    ],
 );
 
 pub(super) static TOOL_EXECUTION_COMPLETED: Fields = table(
@@ -106,6 +178,11 @@ pub(super) static TOOL_EXECUTION_COMPLETED: Fields = table(
         req_1_1("execution", REF),
         req("output_artifacts", HASHES),
         req("exit_status", Shape::Integer(-255, 255)),
+        STDOUT,
+        STDERR,
+        DROPPED,
+        ELAPSED,
+        REDACTIONS,
         opt("action", Shape::Any),
         opt("on_behalf_of", BEHALF),
     ],
@@ -120,6 +197,11 @@ pub(super) static TOOL_EXECUTION_FAILED: Fields = table(
         req_1_1("outcome", Shape::OneOf(&["failed", "unknown"])),
         opt("exit_status", Shape::Nullable(&Shape::Integer(-255, 255))),
         opt("output_artifacts", HASHES),
+        STDOUT,
+        STDERR,
+        DROPPED,
+        ELAPSED,
+        REDACTIONS,
         opt("action", Shape::Any),
         opt("on_behalf_of", BEHALF),
     ],
@@ -151,6 +233,7 @@ pub(super) static CLAIM_ISSUED: Fields = table(
         req("evidence_artifacts", HASHES),
         req_1_1("confidence", Shape::OneOf(&["low", "medium", "high"])),
         req_1_1("executions", Shape::List(&REF)),
+        opt("claim_kind", Shape::OneOf(&["result", "failure_analysis"])),
         opt("supersedes", Shape::ClaimId),
     ],
 );
@@ -173,6 +256,7 @@ pub(super) static FINAL_STATEMENT_SIGNED: Fields = table(
         req("final_verdict", Shape::NonEmptyText),
         req_1_1("claims", Shape::List(&REF)),
         opt("claim_resolutions", Shape::List(&Shape::Object(&RESOLUTION))),
+        opt("outcome", Shape::OneOf(&["achieved", "not-achieved"])),
     ],
 );
 
@@ -205,7 +289,12 @@ pub(super) static SESSION_ABORTED: Fields =
 pub(super) static SESSION_FAILED: Fields = table(
     "SessionFailed",
     "It cannot go on.",
-    &[req("reason", Shape::NonEmptyText), opt("failure_code", Shape::Text)],
+    &[
+        req("reason", Shape::NonEmptyText),
+        opt("failure_code", Shape::Text),
+        opt("role", Shape::OneOf(SESSION_ROLES)),
+        REDACTIONS,
+    ],
 );
 
 pub(super) static SESSION_RECOVERED: Fields = table(
