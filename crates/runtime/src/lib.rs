@@ -11,6 +11,7 @@ pub mod keyring;
 mod keys;
 pub mod known_roots;
 mod log;
+mod recording;
 mod repair;
 mod replica;
 mod signers;
@@ -22,8 +23,8 @@ pub mod watch;
 mod workspace;
 mod writer;
 
+pub use recording::Recording;
 pub use repair::Reconciled;
 pub use replica::Damage;
-pub use trace::Recording;
 pub use workspace::{AGENTS, Agent, Environment, Workspace, WorkspaceError};
 pub use writer::{Recorded, WriteError};

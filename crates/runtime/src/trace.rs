@@ -9,13 +9,11 @@ use countersign_format::event::{
 };
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
-use countersign_format::json;
 use countersign_format::report::VerificationReport;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_protocol::chain::Chain;
 use countersign_protocol::log::{Extent, LogCommand};
-use countersign_protocol::recording::{RecordingCommand, RecordingState};
 use countersign_protocol::{By, LogPin, Refusal, State};
 use countersign_verify::{FileSource, Options, Profile};
 use serde_json::Map;
@@ -203,39 +201,29 @@ impl<S: State> Host<S> for TraceHost {
     }
 }
 
-/// A recording that can be written to, by many threads and processes at once.
+/// A trace that can be written to, by many threads and processes at once.
 #[derive(Debug)]
-pub struct Recording {
+pub(crate) struct TraceWriter<S: State> {
     workspace: Workspace,
     id: Ulid,
     host: Arc<TraceHost>,
-    writer: Writer<RecordingState>,
+    writer: Writer<S>,
 }
 
-impl Workspace {
-    /// Begins a recording. When it returns, its first event and its entry in the log survive power
-    /// loss.
-    ///
-    /// # Errors
-    /// Something could not be recorded.
-    pub fn begin_recording(
-        &self,
-        on_behalf_of: Option<&str>,
-        objective: Option<&str>,
-    ) -> Result<Recording, WorkspaceError> {
+impl<S: State> TraceWriter<S> {
+    /// Begins a trace. When it returns, its first event and its entry in the log survive power loss.
+    pub(crate) fn begin(
+        workspace: &Workspace,
+        kind: TraceKind,
+        mut open: impl FnMut(LogPin) -> S::Command,
+    ) -> Result<(Self, Recorded), WorkspaceError> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let recording = Recording::new(self, self.new_id()?);
-            let log = self.log_pin()?;
-            let command = RecordingCommand::Open {
-                log,
-                on_behalf_of: on_behalf_of.map(countersign_format::text::to_nfc),
-                objective: objective.map(countersign_format::text::to_nfc),
-            };
-            let recorded = recording.writer.submit(command)?;
-            match recorded.log_lag {
-                None => return Ok(recording),
+            let trace = Self::at(workspace, workspace.new_id()?, kind);
+            let mut recorded = trace.submit(open(workspace.log_pin()?))?;
+            match recorded.log_lag.take() {
+                None => return Ok((trace, recorded)),
                 // Keys changed in between: this trace has no acknowledged event; take another.
                 Some(WriteError::Refused(Refusal::KeysChanged { .. })) if tries < OPEN_TRIES => {}
                 Some(error) => return Err(error.into()),
@@ -243,121 +231,67 @@ impl Workspace {
         }
     }
 
-    /// A recording that was begun before.
-    ///
-    /// # Errors
-    /// There is none of this id.
-    pub fn recording(&self, id: Ulid) -> Result<Recording, WorkspaceError> {
-        let recording = Recording::new(self, id);
-        let begun = recording.writer.look(|replica| replica.state.begun)?;
-        if begun {
-            Ok(recording)
-        } else {
-            let home = self.store().ledger_dir(LedgerId::Trace(id));
-            Err(WorkspaceError::Missing { home })
-        }
-    }
-
-    /// Where the log stands now. A trace names it in its first event, so it must not be taken back.
-    pub(crate) fn log_pin(&self) -> Result<LogPin, WorkspaceError> {
-        Ok(self.shared.log.look_durable(|replica| LogPin {
-            origin: replica.state.origin.clone(),
-            size: replica.chain.events,
-            head: replica.chain.head,
-            keys_head: replica.state.keys_head.unwrap_or(Hash::GENESIS),
-        })?)
-    }
-}
-
-impl Recording {
-    fn new(workspace: &Workspace, id: Ulid) -> Self {
-        let host = Arc::new(TraceHost::new(workspace, id, TraceKind::Recording));
+    /// The trace of this id, which may not be there.
+    pub(crate) fn at(workspace: &Workspace, id: Ulid, kind: TraceKind) -> Self {
+        let host = Arc::new(TraceHost::new(workspace, id, kind));
         let shared = &workspace.shared;
         let writer = Writer::new(
             LedgerId::Trace(id),
             shared.store.clone(),
             Arc::clone(&shared.environment.clock),
             Arc::clone(&shared.environment.entropy),
-            Arc::clone(&host) as Arc<dyn Host<RecordingState>>,
+            Arc::clone(&host) as Arc<dyn Host<S>>,
         );
         Self { workspace: workspace.clone(), id, host, writer }
     }
 
-    /// Its id.
-    #[must_use]
-    pub const fn id(&self) -> Ulid {
+    /// A trace that was begun before.
+    pub(crate) fn existing(
+        workspace: &Workspace,
+        id: Ulid,
+        kind: TraceKind,
+        begun: impl FnOnce(&S) -> bool,
+    ) -> Result<Self, WorkspaceError> {
+        let trace = Self::at(workspace, id, kind);
+        if trace.look(begun)? {
+            Ok(trace)
+        } else {
+            let home = workspace.store().ledger_dir(LedgerId::Trace(id));
+            Err(WorkspaceError::Missing { home })
+        }
+    }
+
+    pub(crate) const fn id(&self) -> Ulid {
         self.id
     }
 
+    pub(crate) const fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
     /// Records what `command` brings. When it returns, the events survive power loss.
-    ///
-    /// # Errors
-    /// The rules do not allow it, or it could not be written; then nothing was acknowledged.
-    pub fn submit(&self, command: RecordingCommand) -> Result<Recorded, WriteError> {
+    pub(crate) fn submit(&self, command: S::Command) -> Result<Recorded, WriteError> {
         self.writer.submit(command)
     }
 
-    /// How far it has come.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn size(&self) -> Result<u64, WriteError> {
+    /// What the trace comes to now.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&S) -> T) -> Result<T, WriteError> {
+        self.writer.look(|replica| at(&replica.state))
+    }
+
+    /// How many events it has.
+    pub(crate) fn size(&self) -> Result<u64, WriteError> {
         self.writer.look(|replica| replica.chain.events)
     }
 
-    /// Stores bytes and describes them, for the next command to refer to.
-    ///
-    /// # Errors
-    /// They could not be stored.
-    pub fn put_artifact(
-        &self,
-        bytes: &[u8],
-        media_type: &str,
-    ) -> Result<ArtifactDescriptor, WorkspaceError> {
-        let artifact_hash = self.workspace.store().put(bytes)?;
-        Ok(ArtifactDescriptor {
-            artifact_hash,
-            hash_algorithm: "sha256".to_owned(),
-            media_type: media_type.to_owned(),
-            encoding: if std::str::from_utf8(bytes).is_ok() { "utf-8" } else { "binary" }
-                .to_owned(),
-            byte_size: bytes.len() as u64,
-            created_at: self.workspace.now(),
-            producer_event_id: String::new(),
-            storage_uri: storage_uri(&artifact_hash),
-            redaction_status: RedactionStatus::None,
-            unknown: Map::new(),
-        })
-    }
-
-    /// Ends the recording: final statement, audit, close. Done again, it finishes what an
-    /// interrupted run began.
-    ///
-    /// # Errors
-    /// Something could not be recorded.
-    pub fn conclude(&self, verdict: &str) -> Result<VerificationReport, WorkspaceError> {
-        self.submit(RecordingCommand::Conclude { verdict: verdict.to_owned() })?;
-        let report = self.audit()?;
-        let bytes = json::to_bytes(&serde_json::to_value(&report).unwrap_or_default());
-        let artifact = self.put_artifact(&bytes, "application/json")?;
-        self.submit(RecordingCommand::CompleteAudit {
-            status: report.verification_status,
-            report_id: report.report_id.clone(),
-            report: Box::new(artifact),
-        })?
-        .log_lag
-        .map_or(Ok(()), Err)?;
-        self.workspace.keep_summary(self.id);
-        Ok(report)
-    }
-
-    fn audit(&self) -> Result<VerificationReport, WorkspaceError> {
+    /// Verifies what is recorded so far, as this workspace sees it.
+    pub(crate) fn audit(&self, profile: Profile) -> Result<VerificationReport, WorkspaceError> {
         let events = self.workspace.trace_file(self.id);
         let source = FileSource::in_home(self.workspace.home(), events);
         let options = Options {
             trusted_roots: [self.workspace.root()].into(),
             keys: Vec::new(),
-            profile: Profile::DEFAULT,
+            profile,
             expect_trace: Some(self.id.to_string()),
             expect_head: None,
             expect_count: None,
@@ -369,7 +303,7 @@ impl Recording {
     }
 }
 
-impl Drop for Recording {
+impl<S: State> Drop for TraceWriter<S> {
     fn drop(&mut self) {
         // What the next process would have to replay is kept short; failing to is no loss.
         self.writer.recall(|replica| {
@@ -381,6 +315,41 @@ impl Drop for Recording {
 }
 
 impl Workspace {
+    /// Stores bytes and describes them, for the next command to refer to.
+    ///
+    /// # Errors
+    /// They could not be stored.
+    pub fn put_artifact(
+        &self,
+        bytes: &[u8],
+        media_type: &str,
+    ) -> Result<ArtifactDescriptor, WorkspaceError> {
+        let artifact_hash = self.store().put(bytes)?;
+        Ok(ArtifactDescriptor {
+            artifact_hash,
+            hash_algorithm: "sha256".to_owned(),
+            media_type: media_type.to_owned(),
+            encoding: if std::str::from_utf8(bytes).is_ok() { "utf-8" } else { "binary" }
+                .to_owned(),
+            byte_size: bytes.len() as u64,
+            created_at: self.now(),
+            producer_event_id: String::new(),
+            storage_uri: storage_uri(&artifact_hash),
+            redaction_status: RedactionStatus::None,
+            unknown: Map::new(),
+        })
+    }
+
+    /// Where the log stands now. A trace names it in its first event, so it must not be taken back.
+    pub(crate) fn log_pin(&self) -> Result<LogPin, WorkspaceError> {
+        Ok(self.shared.log.look_durable(|replica| LogPin {
+            origin: replica.state.origin.clone(),
+            size: replica.chain.events,
+            head: replica.chain.head,
+            keys_head: replica.state.keys_head.unwrap_or(Hash::GENESIS),
+        })?)
+    }
+
     /// The file that holds a trace.
     #[must_use]
     pub fn trace_file(&self, id: Ulid) -> std::path::PathBuf {

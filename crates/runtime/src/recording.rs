@@ -1,0 +1,107 @@
+//! Recordings being written.
+
+use countersign_format::event::{ArtifactDescriptor, TraceKind};
+use countersign_format::id::Ulid;
+use countersign_format::json;
+use countersign_format::report::VerificationReport;
+use countersign_format::text::to_nfc;
+use countersign_protocol::recording::{RecordingCommand, RecordingState};
+use countersign_verify::Profile;
+
+use crate::trace::TraceWriter;
+use crate::workspace::{Workspace, WorkspaceError};
+use crate::writer::{Recorded, WriteError};
+
+/// A recording that can be written to, by many threads and processes at once.
+#[derive(Debug)]
+pub struct Recording {
+    trace: TraceWriter<RecordingState>,
+}
+
+impl Workspace {
+    /// Begins a recording. When it returns, its first event and its entry in the log survive power
+    /// loss.
+    ///
+    /// # Errors
+    /// Something could not be recorded.
+    pub fn begin_recording(
+        &self,
+        on_behalf_of: Option<&str>,
+        objective: Option<&str>,
+    ) -> Result<Recording, WorkspaceError> {
+        let open = |log| RecordingCommand::Open {
+            log,
+            on_behalf_of: on_behalf_of.map(to_nfc),
+            objective: objective.map(to_nfc),
+        };
+        let (trace, _) = TraceWriter::begin(self, TraceKind::Recording, open)?;
+        Ok(Recording { trace })
+    }
+
+    /// A recording that was begun before.
+    ///
+    /// # Errors
+    /// There is none of this id.
+    pub fn recording(&self, id: Ulid) -> Result<Recording, WorkspaceError> {
+        let begun = |state: &RecordingState| state.begun;
+        let trace = TraceWriter::existing(self, id, TraceKind::Recording, begun)?;
+        Ok(Recording { trace })
+    }
+}
+
+impl Recording {
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> Ulid {
+        self.trace.id()
+    }
+
+    /// Records what `command` brings. When it returns, the events survive power loss.
+    ///
+    /// # Errors
+    /// The rules do not allow it, or it could not be written; then nothing was acknowledged.
+    pub fn submit(&self, command: RecordingCommand) -> Result<Recorded, WriteError> {
+        self.trace.submit(command)
+    }
+
+    /// How far it has come.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn size(&self) -> Result<u64, WriteError> {
+        self.trace.size()
+    }
+
+    /// Stores bytes and describes them, for the next command to refer to.
+    ///
+    /// # Errors
+    /// They could not be stored.
+    pub fn put_artifact(
+        &self,
+        bytes: &[u8],
+        media_type: &str,
+    ) -> Result<ArtifactDescriptor, WorkspaceError> {
+        self.trace.workspace().put_artifact(bytes, media_type)
+    }
+
+    /// Ends the recording: final statement, audit, close. Done again, it finishes what an
+    /// interrupted run began.
+    ///
+    /// # Errors
+    /// Something could not be recorded.
+    pub fn conclude(&self, verdict: &str) -> Result<VerificationReport, WorkspaceError> {
+        self.submit(RecordingCommand::Conclude { verdict: verdict.to_owned() })?;
+        let report = self.trace.audit(Profile::DEFAULT)?;
+        let bytes = json::to_bytes(&serde_json::to_value(&report).unwrap_or_default());
+        let artifact = self.put_artifact(&bytes, "application/json")?;
+        self.submit(RecordingCommand::CompleteAudit {
+            status: report.verification_status,
+            report_id: report.report_id.clone(),
+            report: Box::new(artifact),
+        })?
+        .log_lag
+        .map_or(Ok(()), Err)?;
+        self.trace.workspace().keep_summary(self.id());
+        Ok(report)
+    }
+}
