@@ -5,7 +5,7 @@ usage: reader.py HOME [TRACE_ID...]     checks the workspace log and the traces 
 
 Prints `warning <id> <code> <message>` for each warning and `ok <id> <events> <head>` for each ledger, and stops at the first
 that is `bad <id> <code> <message>`. Needs Python 3.8 and `cryptography`. Reads schema 1.1 only. It does not know the tables
-of payloads, who may record what in a trace, and which event may follow which there.
+of payloads, who may record what in a trace, which event may follow which there, and what a claim needs.
 """
 
 import base64
@@ -684,6 +684,71 @@ def ends_trace(event):
             or kind == "agent_session_completed" and payload.get("next_phase") == "COMPLETED")
 
 
+class Evidence:
+    """The artifacts that a trace names, and the reports of its audits."""
+
+    def __init__(self, home, trace_id, findings):
+        self.home, self.trace_id, self.findings = home, trace_id, findings
+        self.named, self.redacted, self.contradicted, self.run = {}, set(), set(), None
+
+    def stored(self, digest):
+        """The bytes under a hash, or None. A link is not followed, below the workspace nowhere."""
+        path = self.home
+        for step in ("artifacts", "sha256", digest[:2], digest[2:4], digest):
+            path = path / step
+            if path.is_symlink():
+                return None
+        return path.read_bytes() if path.is_file() else None
+
+    def meet(self, event, index, head, sound):
+        for artifact in event["artifacts"]:
+            digest, size = artifact["artifact_hash"], artifact["byte_size"]
+            if self.named.setdefault(digest, (index, size))[1] != size and digest not in self.contradicted:
+                self.contradicted.add(digest)
+                self.findings.fail("ARTIFACT_HASH_MISMATCH", f"event {index}: {digest} had another size before")
+        kind = event["event_type"]
+        if kind == "artifact_redacted" and event["payload"]["artifact_hash"] in self.named:
+            self.redacted.add(event["payload"]["artifact_hash"])
+        if not sound:
+            return
+        if kind == "verification_run_completed" and self.run:
+            self.audit(event, index, self.run)
+            self.run = None
+        elif kind == "verification_run_started":
+            self.run = {index + 1: head}
+        elif self.run:
+            self.run[index + 1] = head
+
+    def audit(self, event, index, heads):
+        payload = event["payload"]
+        digest = payload["report_artifact"]
+        if all(artifact["artifact_hash"] != digest for artifact in event["artifacts"]):
+            return self.findings.fail(RULE, f"event {index}: the report is not listed")
+        data = self.stored(digest)
+        if data is None or sha256(data) != digest:
+            return None
+        try:
+            report = read(data)
+            stated = [report[name] for name in ("trace_id", "report_id", "verification_status", "head")]
+            events = report["metrics"]["events"]
+        except (Bad,) + MISSHAPEN as error:
+            return self.findings.fail("SCHEMA_INVALID", f"event {index}: misshapen report: {error!r}")
+        wanted = [self.trace_id, payload["report_id"], payload["verification_status"], heads.get(events)]
+        if stated != wanted:
+            self.findings.fail(RULE, f"event {index}: the report says {stated}, not {wanted}")
+        return None
+
+    def check(self):
+        for digest, (index, size) in sorted(self.named.items(), key=lambda item: item[1]):
+            data = self.stored(digest)
+            if data is None and digest in self.redacted:
+                self.findings.warn("REDACTION_LIMITED", f"event {index}: {digest} was redacted")
+            elif data is None:
+                self.findings.fail("ARTIFACT_MISSING", f"event {index}: {digest} is not in the store")
+            elif (sha256(data), len(data)) != (digest, size) and digest not in self.contradicted:
+                self.findings.fail("ARTIFACT_HASH_MISMATCH", f"event {index}: {digest} has other bytes")
+
+
 class Trace:
     """One trace, checked against the log. What was found in the log counts here too."""
 
@@ -693,6 +758,7 @@ class Trace:
         self.pin, self.ended, self.contradicted = None, False, False
         self.extents = list(log.extents.get(trace_id, []))
         self.walk = Walk(self.findings, trace_id)
+        self.evidence = Evidence(home, trace_id, self.findings)
         path = home / "traces" / trace_id / "events.jsonl"
         # A ledger that is not there is one without lines.
         data = path.read_bytes() if path.exists() else b""
@@ -705,6 +771,7 @@ class Trace:
         if not self.walk.index:
             self.findings.fail("SCHEMA_INVALID", "no events: the trace is not there" if not data else "no events")
         self.against_log()
+        self.evidence.check()
 
     def meet(self, event, signed, valid, index, keys):
         try:
@@ -712,6 +779,8 @@ class Trace:
             self.ended |= valid and ends_trace(event)
             if valid and index == 0:
                 self.pin = event["payload"]["log"]
+            if valid:
+                self.evidence.meet(event, index, self.walk.head, self.walk.sound)
         except MISSHAPEN as error:
             self.findings.fail("SCHEMA_INVALID", f"event {index}: misshapen: {error!r}")
         while self.extents and self.extents[0][0] <= self.walk.index:

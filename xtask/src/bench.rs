@@ -5,6 +5,7 @@
 //! Figures are always taken from a release build: a debug build starts one and passes on.
 
 mod append;
+mod calls;
 mod clock;
 mod crowd;
 mod growth;
@@ -71,6 +72,7 @@ const FIGURES: &[Figure] = &[
     ("append-64", crowd::measure),
     ("growth", growth::measure),
     ("open", open::measure),
+    ("calls", calls::measure),
     ("start", start::measure),
     ("tidy", tidy::measure),
 ];

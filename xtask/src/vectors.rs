@@ -9,6 +9,7 @@ mod home;
 mod page;
 mod proofs;
 mod signatures;
+mod traces;
 
 use std::collections::BTreeMap;
 use std::fs;

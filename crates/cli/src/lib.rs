@@ -6,9 +6,11 @@
 mod commands;
 mod error;
 mod input;
+mod narration;
 mod output;
 mod passphrase;
 mod place;
+mod questions;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

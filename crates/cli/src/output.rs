@@ -8,6 +8,7 @@ use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use countersign_format::text::{escape, escape_block};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use crate::{CommandError, Exit};
@@ -26,7 +27,11 @@ pub struct Output {
     data: Stream,
     talk: Stream,
     format: Format,
+    status_shown: bool,
 }
+
+/// Characters of a status line where the width is not known: a line that wraps cannot be taken away.
+const STATUS_CHARACTERS_MAX: usize = 76;
 
 struct Stream {
     writer: Box<dyn Write>,
@@ -75,6 +80,7 @@ impl Output {
             },
             talk: Stream { target: target(talk.is_terminal()), writer: Box::new(talk) },
             format,
+            status_shown: false,
         }
     }
 
@@ -118,6 +124,36 @@ impl Output {
     /// Says something beside the answer.
     pub fn note(&mut self, note: impl Display) {
         self.say(&escape(&note.to_string()));
+    }
+
+    /// Shows on a terminal what is under way, on a line that the next words replace.
+    pub fn status(&mut self, status: impl Display) {
+        if self.talk.target == Target::Bytes {
+            return;
+        }
+        let _ = self.data.writer.flush();
+        let text = escape(&status.to_string()).to_string();
+        let width = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+        let width = if width == 0 { STATUS_CHARACTERS_MAX } else { width.saturating_sub(1) };
+        let line: String = text.chars().take(width).collect();
+        self.status_shown = true;
+        let _ = self.talk.writer.write_all(format!("\r{line}\u{1b}[K").as_bytes());
+        let _ = self.talk.writer.flush();
+    }
+
+    /// Takes the line of [`Output::status`] away.
+    pub fn clear_status(&mut self) {
+        if std::mem::take(&mut self.status_shown) {
+            let _ = self.talk.writer.write_all(b"\r\x1b[K");
+        }
+    }
+
+    /// Asks something and stays on the line, for the answer.
+    pub fn ask(&mut self, question: impl Display) {
+        self.clear_status();
+        let text = escape(&question.to_string()).to_string();
+        let _ = self.talk.writer.write_all(text.as_bytes());
+        let _ = self.talk.writer.flush();
     }
 
     /// Says that something went well.

@@ -25,6 +25,9 @@ pub struct VerificationReport {
     pub trace_id: String,
     /// What the trace records.
     pub kind: Option<TraceKind>,
+    /// Hash of the last event that was read.
+    #[serde(default)]
+    pub head: Option<Hash>,
     /// When it was verified.
     pub verified_at: Timestamp,
     /// The verdict on what was found.
@@ -45,6 +48,9 @@ pub struct VerificationReport {
     pub failures: Vec<Failure>,
     /// What is worth knowing.
     pub warnings: Vec<Warning>,
+    /// What people permitted, and how they were asked.
+    #[serde(default)]
+    pub approvals: Approvals,
     /// What this report does not show.
     pub not_proven: Vec<String>,
     /// Counts.
@@ -175,6 +181,19 @@ pub struct Warning {
     pub event_id: Option<String>,
     /// What exactly.
     pub message: String,
+}
+
+/// How often people approved an intent, by the channel that the approval names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approvals {
+    /// With a key that is protected by a passphrase.
+    pub protected_key: u64,
+    /// With a key that whatever runs under the same user could have used.
+    pub unprotected_key: u64,
+    /// At the prompt of the agent's own client.
+    pub client_prompt: u64,
+    /// In a way that is not stated.
+    pub unstated: u64,
 }
 
 /// Counts of a run.
@@ -321,6 +340,18 @@ static WARNING: Fields = Fields {
     unknown: Unknown::Kept,
 };
 
+static APPROVALS: Fields = Fields {
+    name: "Approvals",
+    doc: "How often people approved an intent, by the channel that the approval names.",
+    fields: &[
+        req("protected_key", COUNT),
+        req("unprotected_key", COUNT),
+        req("client_prompt", COUNT),
+        req("unstated", COUNT),
+    ],
+    unknown: Unknown::Kept,
+};
+
 static METRICS: Fields = Fields {
     name: "Metrics",
     doc: "Counts of a run.",
@@ -346,6 +377,7 @@ pub static VERIFICATION_REPORT: Fields = Fields {
             "kind",
             Shape::Nullable(&Shape::OneOf(&["log", "session", "recording", "work", "flow"])),
         ),
+        opt("head", Shape::Nullable(&Shape::Hash)),
         req("verified_at", Shape::Time),
         req("verification_status", Shape::OneOf(&["pass", "pass-with-warnings", "fail"])),
         req("closed", Shape::OneOf(&["yes", "no", "aborted"])),
@@ -356,6 +388,7 @@ pub static VERIFICATION_REPORT: Fields = Fields {
         req("checks", Shape::List(&Shape::Object(&CHECK))),
         req("failures", Shape::List(&Shape::Object(&FAILURE))),
         req("warnings", Shape::List(&Shape::Object(&WARNING))),
+        opt("approvals", Shape::Object(&APPROVALS)),
         req("not_proven", Shape::List(&Shape::Text)),
         req("metrics", Shape::Object(&METRICS)),
         opt("report_digest", Shape::Nullable(&Shape::Hash)),

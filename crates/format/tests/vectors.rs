@@ -232,20 +232,23 @@ struct Copy {
     home: PathBuf,
 }
 
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if path.is_dir() {
+            copy_all(&path, &to);
+        } else {
+            std::fs::copy(path, to).unwrap();
+        }
+    }
+}
+
 impl Copy {
     fn new(name: &str) -> Self {
         let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("home-{name}"));
         let _ = std::fs::remove_dir_all(&home);
-        for file in [
-            "log/events.jsonl".to_owned(),
-            "log/checkpoint".to_owned(),
-            format!("traces/{RECORDING}/events.jsonl"),
-            format!("traces/{SESSION}/events.jsonl"),
-        ] {
-            let to = home.join(&file);
-            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-            std::fs::copy(good_home().join(&file), to).unwrap();
-        }
+        copy_all(&good_home(), &home);
         Self { home }
     }
 

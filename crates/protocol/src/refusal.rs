@@ -396,4 +396,10 @@ pub enum Refusal {
         /// How many there are.
         standing: usize,
     },
+    /// Nobody waits for this answer.
+    #[error("question {id} is not open: it was answered, or what asked it is over")]
+    NotAsked {
+        /// The question.
+        id: String,
+    },
 }

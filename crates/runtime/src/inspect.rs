@@ -70,6 +70,18 @@ pub fn each_event(
     Ok(Ok(index))
 }
 
+/// The first event of a ledger, if it has one.
+///
+/// # Errors
+/// The file cannot be read, or does not begin with an event.
+pub fn first_event(path: &Path) -> io::Result<Option<Event>> {
+    let mut lines = Lines::new(BufReader::new(File::open(path)?));
+    match lines.next_line()? {
+        Some(RawLine::Complete(bytes)) => replica::read(bytes).map(Some).map_err(io::Error::other),
+        _ => Ok(None),
+    }
+}
+
 /// The summary of the trace `id` in `path`, from its events. `None` if it holds none.
 ///
 /// # Errors
@@ -88,6 +100,11 @@ pub fn summarise(path: &Path, id: Ulid) -> io::Result<Option<TraceSession>> {
         {
             session.status = status;
             session.ended_at = Some(event.created_at);
+        }
+        if let Some(outcome) = event.payload.get("outcome")
+            && event.event_type == EventType::FinalStatementSigned
+        {
+            session.unknown.insert("outcome".into(), outcome.clone());
         }
         artifacts.extend(event.artifacts.iter().map(|artifact| artifact.artifact_hash));
         participants.insert(Participant { agent_id: event.actor.agent_id, role: event.actor.role });

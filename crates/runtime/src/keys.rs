@@ -17,18 +17,18 @@ use crate::keyring::{KeyringError, Protection};
 use crate::replica::{self, Damage};
 use crate::snapshot;
 use crate::store::{Batch, Head, LedgerId, Ledgers as _};
-use crate::workspace::{AGENTS, Agent, Workspace, WorkspaceError};
+use crate::workspace::{AGENTS, KeyHolder, Workspace, WorkspaceError};
 use crate::writer::WriteError;
 
 /// How often holding all open traces is tried while others open more.
 const HOLD_TRIES: u32 = 16;
 const READ_BYTES: usize = 1 << 20;
 
-fn built_in(agent_id: &str) -> Option<&'static Agent> {
+fn built_in(agent_id: &str) -> Option<&'static KeyHolder> {
     AGENTS.iter().find(|agent| agent.agent_id == agent_id)
 }
 
-fn agent_of(key: &AgentIdentity) -> Result<&'static Agent, WriteError> {
+fn agent_of(key: &AgentIdentity) -> Result<&'static KeyHolder, WriteError> {
     built_in(&key.agent_id).ok_or_else(|| WriteError::NoKey { who: key.agent_id.clone() })
 }
 

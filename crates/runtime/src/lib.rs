@@ -4,19 +4,26 @@
 //! with the keyring, appends through the store, and tells the workspace log. Synchronous; callers
 //! bring their threads.
 
+pub mod agents;
 pub mod clock;
+pub mod conduct;
 pub mod disk;
 pub mod inspect;
 pub mod keyring;
 mod keys;
 pub mod known_roots;
 mod log;
+pub mod questions;
 mod recording;
 mod repair;
 mod replica;
+pub mod sandbox;
+pub mod secrets;
+mod session;
 mod signers;
 mod snapshot;
 pub mod store;
+pub mod task;
 pub mod tools;
 mod trace;
 pub mod watch;
@@ -26,5 +33,6 @@ mod writer;
 pub use recording::Recording;
 pub use repair::Reconciled;
 pub use replica::Damage;
-pub use workspace::{AGENTS, Agent, Environment, Workspace, WorkspaceError};
+pub use session::{RunningSession, Session};
+pub use workspace::{AGENTS, Environment, KeyHolder, Workspace, WorkspaceError};
 pub use writer::{Recorded, WriteError};

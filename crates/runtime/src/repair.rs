@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use countersign_format::event::EventType;
+use countersign_format::event::{EventType, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::Refusal;
 use countersign_protocol::log::{Extent, LogCommand};
 use countersign_protocol::recording::RecordingCommand;
+use countersign_protocol::session::SessionCommand;
 use serde_json::Value;
 
 use crate::inspect::{LogEntry, each_event};
@@ -32,7 +33,7 @@ pub enum Reconciled {
 struct Facts {
     first: Hash,
     keys_head: Hash,
-    kind: countersign_format::event::TraceKind,
+    kind: TraceKind,
     ended: Option<TraceStatus>,
     extent: Extent,
 }
@@ -112,8 +113,7 @@ impl Workspace {
                     keys_head: keys_head
                         .and_then(|hash| hash.parse().ok())
                         .unwrap_or(Hash::GENESIS),
-                    kind: countersign_protocol::kind_of(&event)
-                        .unwrap_or(countersign_format::event::TraceKind::Session),
+                    kind: countersign_protocol::kind_of(&event).unwrap_or(TraceKind::Session),
                     ended: None,
                     extent: Extent {
                         trace_id: id.to_string(),
@@ -170,15 +170,29 @@ impl Workspace {
         }
         for (id, redacted) in &referring {
             if !redacted {
-                let command = RecordingCommand::Redact {
-                    artifact_hash: artifact,
-                    reason: countersign_format::text::to_nfc(reason),
-                };
-                self.recording(*id)?.submit(command)?;
+                self.record_redaction(*id, artifact, reason)?;
             }
         }
         // If we die here, the records stand and the bytes are still there; the next run removes them.
         self.store().remove(&artifact)?;
         Ok(referring.into_keys().collect())
+    }
+
+    fn record_redaction(
+        &self,
+        id: Ulid,
+        artifact_hash: Hash,
+        reason: &str,
+    ) -> Result<(), WorkspaceError> {
+        let reason = countersign_format::text::to_nfc(reason);
+        match self.kind_of(id)? {
+            TraceKind::Session => {
+                self.session(id)?.submit(SessionCommand::Redact { artifact_hash, reason })?;
+            }
+            _ => {
+                self.recording(id)?.submit(RecordingCommand::Redact { artifact_hash, reason })?;
+            }
+        }
+        Ok(())
     }
 }

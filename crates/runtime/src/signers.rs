@@ -70,6 +70,25 @@ impl Signers {
         Ok(party)
     }
 
+    /// Takes a key that is under a passphrase into use, for as long as this process lives.
+    pub(crate) fn unlock(
+        &self,
+        identity: &AgentIdentity,
+        role: Role,
+        passphrase: &str,
+    ) -> Result<(), WriteError> {
+        let who = || identity.agent_id.clone();
+        let id: KeyId = identity.key_id.parse().map_err(|_| WriteError::NoKey { who: who() })?;
+        let secret = self
+            .keyring
+            .load_protected(id, passphrase)
+            .map_err(|error| WriteError::Key { who: who(), source: Arc::new(error) })?;
+        let key_id = identity.key_id.clone();
+        let actor = Actor { agent_id: who(), key_id, role, unknown: Map::new() };
+        lock(&self.loaded).insert((id, role), Arc::new(Party { actor, secret }));
+        Ok(())
+    }
+
     /// The public half of a recorder key of this workspace.
     pub(crate) fn recorder_public(&self, key_id: &str) -> Option<PublicKey> {
         let entry = self.keyring.entry(key_id.parse().ok()?).ok()?;

@@ -15,7 +15,7 @@ use countersign_format::time::Timestamp;
 use countersign_protocol::chain::Chain;
 use countersign_protocol::log::{Extent, LogCommand};
 use countersign_protocol::{By, LogPin, Refusal, State};
-use countersign_verify::{FileSource, Options, Profile};
+use countersign_verify::{FileSource, Options, Profile, Source};
 use serde_json::Map;
 
 use crate::inspect::log_entries;
@@ -196,7 +196,12 @@ impl<S: State> Host<S> for TraceHost {
     }
 
     fn committed(&self, commit: &Commit<'_, S>) -> Result<(), WriteError> {
-        self.keep_snapshot(commit.replica, CHECKPOINT_EVERY)?;
+        // What a session knows grows with it: kept ever more rarely, it costs each event the same.
+        let grown = match self.kind {
+            TraceKind::Session => self.snapshot_at.load(Ordering::Relaxed) / 2,
+            _ => 0,
+        };
+        self.keep_snapshot(commit.replica, CHECKPOINT_EVERY.max(grown))?;
         self.tell_log(commit)
     }
 }
@@ -286,6 +291,14 @@ impl<S: State> TraceWriter<S> {
 
     /// Verifies what is recorded so far, as this workspace sees it.
     pub(crate) fn audit(&self, profile: Profile) -> Result<VerificationReport, WorkspaceError> {
+        self.verified(profile, countersign_verify::verify)
+    }
+
+    pub(crate) fn verified(
+        &self,
+        profile: Profile,
+        verify: impl FnOnce(&dyn Source, &Options) -> std::io::Result<VerificationReport>,
+    ) -> Result<VerificationReport, WorkspaceError> {
         let events = self.workspace.trace_file(self.id);
         let source = FileSource::in_home(self.workspace.home(), events);
         let options = Options {
@@ -298,7 +311,7 @@ impl<S: State> TraceWriter<S> {
             report_id: self.workspace.new_id()?.to_string(),
             now: self.workspace.now(),
         };
-        countersign_verify::verify(&source, &options)
+        verify(&source, &options)
             .map_err(|source| WorkspaceError::Io { doing: "audit the trace", source })
     }
 }

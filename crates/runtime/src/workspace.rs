@@ -49,7 +49,7 @@ impl Environment {
 
 /// An agent that every workspace has a key for.
 #[derive(Debug, Clone, Copy)]
-pub struct Agent {
+pub struct KeyHolder {
     /// Its id.
     pub agent_id: &'static str,
     /// Its name for people.
@@ -61,16 +61,16 @@ pub struct Agent {
 }
 
 /// The agents of a workspace, each with a key of its own: separate duties need separate keys.
-pub const AGENTS: [Agent; 6] = [
-    Agent::new("recorder", "Recorder", Purpose::Recorder, Role::Recorder),
-    Agent::new("operator", "Operator", Purpose::Agent, Role::Operator),
-    Agent::new("planner", "Planner", Purpose::Agent, Role::Planner),
-    Agent::new("executor", "Executor", Purpose::Agent, Role::Executor),
-    Agent::new("critic", "Critic", Purpose::Agent, Role::Critic),
-    Agent::new("auditor", "Auditor", Purpose::Agent, Role::Auditor),
+pub const AGENTS: [KeyHolder; 6] = [
+    KeyHolder::new("recorder", "Recorder", Purpose::Recorder, Role::Recorder),
+    KeyHolder::new("operator", "Operator", Purpose::Agent, Role::Operator),
+    KeyHolder::new("planner", "Planner", Purpose::Agent, Role::Planner),
+    KeyHolder::new("executor", "Executor", Purpose::Agent, Role::Executor),
+    KeyHolder::new("critic", "Critic", Purpose::Agent, Role::Critic),
+    KeyHolder::new("auditor", "Auditor", Purpose::Agent, Role::Auditor),
 ];
 
-impl Agent {
+impl KeyHolder {
     const fn new(
         agent_id: &'static str,
         display_name: &'static str,
@@ -121,6 +121,12 @@ pub enum WorkspaceError {
     /// Something could not be recorded.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// Another process runs the session.
+    #[error("session {id} is being run by another process")]
+    SessionRuns {
+        /// Which.
+        id: String,
+    },
     /// A file could not be read or written.
     #[error("could not {doing}")]
     Io {
@@ -333,7 +339,7 @@ impl Workspace {
     }
 
     /// Makes a key for `agent` and its record.
-    pub(crate) fn new_key(&self, agent: &Agent) -> Result<AgentIdentity, WorkspaceError> {
+    pub(crate) fn new_key(&self, agent: &KeyHolder) -> Result<AgentIdentity, WorkspaceError> {
         let roles = [agent.role];
         let new = NewKey { agent_id: agent.agent_id, purpose: agent.purpose, roles: &roles };
         let entropy = &self.shared.environment.entropy;

@@ -12,7 +12,9 @@ pub mod conformance;
 pub mod disk;
 pub mod home;
 pub mod process;
+pub mod session;
 pub mod sim;
 
 pub use clock::{FakeClock, SeededEntropy};
 pub use home::{TestHome, note};
+pub use session::SessionStory;

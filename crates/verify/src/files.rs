@@ -4,7 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::Source;
+use countersign_format::event::artifact::storage_uri;
+use countersign_format::hash::Hash;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::{Source, StoredArtifact};
 
 /// Bytes that a checkpoint may have.
 const CHECKPOINT_BYTES_MAX: u64 = 256 << 10;
@@ -19,6 +24,8 @@ pub struct FileSource {
     pub log: Option<PathBuf>,
     /// Checkpoints of the log: its own, and whatever was kept elsewhere.
     pub checkpoints: Vec<PathBuf>,
+    /// The directory that the places of artifacts are relative to.
+    pub store: Option<PathBuf>,
 }
 
 impl FileSource {
@@ -31,6 +38,7 @@ impl FileSource {
             events,
             log: present(home.join("log/events.jsonl")),
             checkpoints: present(home.join("log/checkpoint")).into_iter().collect(),
+            store: Some(home.to_owned()),
         }
     }
 }
@@ -45,6 +53,36 @@ fn open(path: &Path) -> io::Result<BufReader<File>> {
     }
     let file = File::open(path).map_err(named)?;
     Ok(BufReader::with_capacity(BUFFER_BYTES, file))
+}
+
+/// Opens what lies at `place` below `store`. No step below it follows a link, and a pipe is not
+/// waited for.
+fn open_beneath(store: &Path, place: &str) -> io::Result<StoredArtifact<'static>> {
+    let always = OFlags::RDONLY | OFlags::CLOEXEC;
+    let dir = always | OFlags::DIRECTORY;
+    let mut opened = rustix::fs::open(store, dir, Mode::empty());
+    let mut steps = place.split('/').peekable();
+    while let (Some(step), Ok(at)) = (steps.next(), &opened) {
+        let how = match steps.peek() {
+            Some(_) => dir | OFlags::NOFOLLOW,
+            None => always | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY,
+        };
+        opened = rustix::fs::openat(at, step, how, Mode::empty());
+    }
+    let file = match opened {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(StoredArtifact::Absent),
+        // A link, something else than a directory on the way, a socket.
+        Err(Errno::LOOP | Errno::MLINK | Errno::NOTDIR | Errno::NXIO | Errno::OPNOTSUPP) => {
+            return Ok(StoredArtifact::NotAFile);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if file.metadata()?.is_file() {
+        Ok(StoredArtifact::Bytes(Box::new(file)))
+    } else {
+        Ok(StoredArtifact::NotAFile)
+    }
 }
 
 impl Source for FileSource {
@@ -70,5 +108,14 @@ impl Source for FileSource {
             }
         }
         Ok(found)
+    }
+
+    fn artifact(&self, hash: &Hash) -> io::Result<StoredArtifact<'_>> {
+        let Some(store) = &self.store else { return Ok(StoredArtifact::NoStore) };
+        let place = storage_uri(hash);
+        open_beneath(store, &place).map_err(|error| {
+            let path = store.join(&place);
+            io::Error::new(error.kind(), format!("could not read `{}`: {error}", path.display()))
+        })
     }
 }

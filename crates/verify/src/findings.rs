@@ -19,18 +19,28 @@ pub(crate) enum CheckId {
     Signature,
     KeyStatus,
     Log,
+    ArtifactExistence,
+    ArtifactHash,
+    ClaimEvidence,
     RolePolicy,
+    Separation,
+    Finalization,
 }
 
 impl CheckId {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 12] = [
         Self::Schema,
         Self::EventHash,
         Self::Chain,
         Self::Signature,
         Self::KeyStatus,
         Self::Log,
+        Self::ArtifactExistence,
+        Self::ArtifactHash,
+        Self::ClaimEvidence,
         Self::RolePolicy,
+        Self::Separation,
+        Self::Finalization,
     ];
 
     pub(crate) const fn as_str(self) -> &'static str {
@@ -41,7 +51,12 @@ impl CheckId {
             Self::Signature => "CHK_SIGNATURE_VALIDITY",
             Self::KeyStatus => "CHK_KEY_STATUS",
             Self::Log => "CHK_LOG",
+            Self::ArtifactExistence => "CHK_ARTIFACT_EXISTENCE",
+            Self::ArtifactHash => "CHK_ARTIFACT_HASH_MATCH",
+            Self::ClaimEvidence => "CHK_CLAIM_EVIDENCE_SUFFICIENCY",
             Self::RolePolicy => "CHK_ROLE_POLICY_CONFORMANCE",
+            Self::Separation => "CHK_SEPARATION_OF_DUTIES",
+            Self::Finalization => "CHK_FINALIZATION_INTEGRITY",
         }
     }
 
@@ -53,7 +68,12 @@ impl CheckId {
             Self::Signature => "every signature verifies",
             Self::KeyStatus => "every key could sign when it did",
             Self::Log => "the workspace log knows this trace so",
+            Self::ArtifactExistence => "every artifact is there",
+            Self::ArtifactHash => "every artifact has the bytes that were recorded",
+            Self::ClaimEvidence => "every claim has its evidence",
             Self::RolePolicy => "every event was allowed when it was recorded",
+            Self::Separation => "who acts, who reviews and who audits are not the same",
+            Self::Finalization => "the final statement and the audit are in order",
         }
     }
 }
@@ -63,6 +83,14 @@ impl CheckId {
 pub(crate) struct Place {
     pub(crate) index: Option<u64>,
     pub(crate) event_id: Option<String>,
+    pub(crate) artifact: Option<Hash>,
+}
+
+impl Place {
+    /// The event at `index`.
+    pub(crate) const fn event(index: u64, event_id: Option<String>) -> Self {
+        Self { index: Some(index), event_id, artifact: None }
+    }
 }
 
 /// Everything that was found so far.
@@ -98,19 +126,24 @@ impl Findings {
             check_id: check.as_str().to_owned(),
             event_id: place.event_id.clone(),
             index: place.index,
-            artifact_hash: None::<Hash>,
+            artifact_hash: place.artifact,
             message,
             suggested_action: action(failure_code).to_owned(),
         });
     }
 
-    /// Something was recorded that the rules do not allow.
-    pub(crate) fn broken_rule(&mut self, profile: &Profile, place: &Place, message: String) {
-        let check = CheckId::RolePolicy;
+    /// Something that is no fault of the bytes: where only those count, it is worth knowing.
+    pub(crate) fn broken_rule(
+        &mut self,
+        (check, code): (CheckId, FailureCode),
+        profile: &Profile,
+        place: &Place,
+        message: String,
+    ) {
         if profile.rules_must_hold {
-            self.fail(check, FailureCode::RolePolicyViolation, place, message);
+            self.fail(check, code, place, message);
         } else {
-            self.warn(check, FailureCode::RolePolicyViolation.as_str(), place, message);
+            self.warn(check, code.as_str(), place, message);
         }
     }
 

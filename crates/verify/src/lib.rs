@@ -4,19 +4,25 @@
 //! the events through the protocol's own rules. Has no way to write, uses no snapshot and asks no
 //! policy engine. Reading is the caller's: see [`Source`].
 
+mod artifacts;
+mod audit;
+mod duties;
 mod files;
 mod findings;
 mod keys;
 mod lines;
 mod log;
 mod profile;
+mod replay;
 mod signature;
 mod text;
 mod trace;
+mod verdict;
 mod walk;
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead};
+use std::fmt;
+use std::io::{self, BufRead, Read};
 
 use countersign_format::hash::Hash;
 use countersign_format::key::AgentIdentity;
@@ -27,7 +33,7 @@ pub use files::FileSource;
 pub use lines::{Lines, RawLine};
 pub use profile::Profile;
 pub use text::render;
-pub use trace::{verify, verify_log};
+pub use trace::{verify, verify_log, verify_prefix};
 
 /// What is to be verified. Each call gives the bytes from their beginning.
 pub trait Source {
@@ -39,6 +45,35 @@ pub trait Source {
 
     /// Checkpoints of the workspace log: its own, and whatever was kept elsewhere.
     fn checkpoints(&self) -> io::Result<Vec<Vec<u8>>>;
+
+    /// What lies where the artifact of this hash belongs. Nothing is promised of the bytes.
+    fn artifact(&self, hash: &Hash) -> io::Result<StoredArtifact<'_>> {
+        let _ = hash;
+        Ok(StoredArtifact::NoStore)
+    }
+}
+
+/// What lies where an artifact belongs.
+pub enum StoredArtifact<'a> {
+    /// There is no store to look into.
+    NoStore,
+    /// Nothing.
+    Absent,
+    /// Something that is no regular file.
+    NotAFile,
+    /// Bytes.
+    Bytes(Box<dyn Read + 'a>),
+}
+
+impl fmt::Debug for StoredArtifact<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoStore => "NoStore",
+            Self::Absent => "Absent",
+            Self::NotAFile => "NotAFile",
+            Self::Bytes(_) => "Bytes",
+        })
+    }
 }
 
 /// What the reader brings along.

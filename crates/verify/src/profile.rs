@@ -11,6 +11,8 @@ pub struct Profile {
     pub time_never_decreases: bool,
     /// Whether something that the rules do not allow is a failure.
     pub rules_must_hold: bool,
+    /// Whether a claim that was challenged must have got new evidence since.
+    pub disputes_settled: bool,
 }
 
 impl Profile {
@@ -20,12 +22,14 @@ impl Profile {
         every_event_signed: true,
         time_never_decreases: true,
         rules_must_hold: true,
+        disputes_settled: true,
     };
     /// What the specifications ask for.
     pub const DEFAULT: Self = Self {
         name: "default",
         every_event_signed: false,
         time_never_decreases: false,
+        disputes_settled: false,
         ..Self::STRICT
     };
     /// Integrity only: bytes, hashes, chain, signatures, keys and log.

@@ -71,7 +71,8 @@ pub(crate) fn check(
     if !key.roles.iter().any(|role| Some(role.as_str()) == actor("role")) {
         let role = actor("role").unwrap_or_default();
         let message = format!("key {key_id} of `{}` has no role `{role}`", key.agent_id);
-        findings.broken_rule(profile, place, message);
+        let rule = (CheckId::RolePolicy, FailureCode::RolePolicyViolation);
+        findings.broken_rule(rule, profile, place, message);
     }
     true
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use countersign_format::report::{CheckStatus, Closed, Signer, VerificationReport};
+use countersign_format::report::{Approvals, CheckStatus, Closed, Signer, VerificationReport};
 use countersign_format::text::escape;
 
 /// The report as text. Everything that came from the trace is escaped; the verdict comes last.
@@ -32,7 +32,7 @@ fn write_report(report: &VerificationReport, out: &mut String) -> std::fmt::Resu
             CheckStatus::Fail => "FAIL",
             CheckStatus::NotChecked => "--  ",
         };
-        write!(out, "  {status}  {:<28} {}", check.check_id, check.name)?;
+        write!(out, "  {status}  {:<30} {}", check.check_id, check.name)?;
         if !check.scope.is_empty() {
             write!(out, " ({})", escape(&check.scope))?;
         }
@@ -53,6 +53,7 @@ fn write_report(report: &VerificationReport, out: &mut String) -> std::fmt::Resu
     for warning in &report.warnings {
         writeln!(out, "\nwarning: {}: {}", warning.warning_code, escape(&warning.message))?;
     }
+    write_approvals(&report.approvals, out)?;
     writeln!(out, "\nthis does not prove:")?;
     for line in &report.not_proven {
         writeln!(out, "  - {line}")?;
@@ -72,4 +73,22 @@ fn write_report(report: &VerificationReport, out: &mut String) -> std::fmt::Resu
         "verdict: {}, closed: {closed}, signer: {signer}",
         report.verification_status.as_str()
     )
+}
+
+fn write_approvals(approvals: &Approvals, out: &mut String) -> std::fmt::Result {
+    let ways = [
+        (approvals.protected_key, "with a protected key"),
+        (
+            approvals.unprotected_key,
+            "with an unprotected key (an agent under the same user could have used it)",
+        ),
+        (approvals.client_prompt, "at the client's own prompt"),
+        (approvals.unstated, "in a way that is not stated"),
+    ];
+    let ways: Vec<_> = ways
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, how)| format!("{count} {how}"))
+        .collect();
+    if ways.is_empty() { Ok(()) } else { writeln!(out, "\napprovals: {}", ways.join(", ")) }
 }

@@ -2,33 +2,50 @@
 
 use std::io;
 
-use countersign_format::event::{Event, SCHEMA_VERSION, TraceKind};
+use countersign_format::event::{Event, EventType, TraceKind};
 use countersign_format::hash::Hash;
-use countersign_format::report::{Closed, FailureCode, Metrics, Signer, VerificationReport};
+use countersign_format::report::{
+    Approvals, Closed, FailureCode, Metrics, Signer, VerificationReport,
+};
+use countersign_format::shape::Dialect;
 use countersign_format::trace_session::TraceStatus;
-use countersign_protocol::recording::RecordingState;
-use countersign_protocol::{LogPin, State as _, ending, kind_of, roles};
+use countersign_protocol::{LogPin, ending, kind_of};
 
+use crate::artifacts::Artifacts;
+use crate::audit::{self, Audits};
+use crate::duties::Duties;
 use crate::findings::{CheckId, Findings, Place};
 use crate::keys::KeyBook;
 use crate::lines::Lines;
 use crate::log::{self, Extent, LogView, Wanted};
+use crate::replay::Replay;
+use crate::verdict::{Verdict, count_approval};
 use crate::walk::{Step, Walk};
 use crate::{Options, Source, signature};
 
-/// What no verdict of this reader shows.
-const NOT_PROVEN: [&str; 7] = [
-    "that a claim is true",
-    "that nothing happened outside the channel that was recorded",
-    "which model acted",
-    "that roles were separate people or processes",
-    "when something happened, beyond the signer's word and a checkpoint kept elsewhere",
-    "anything against someone who holds the keys and the disk, since that checkpoint",
-    "that the artifacts are there and whole: this version does not read them",
-];
-
 /// Verifies a trace.
 pub fn verify(source: &dyn Source, options: &Options) -> io::Result<VerificationReport> {
+    verify_with(source, options, Evidence::Read)
+}
+
+/// Verifies a trace that goes on, without its artifacts: schema, hashes, chain, signatures, keys and
+/// rules. This is what must hold before a final statement is signed.
+pub fn verify_prefix(source: &dyn Source, options: &Options) -> io::Result<VerificationReport> {
+    verify_with(source, options, Evidence::Left)
+}
+
+/// Whether artifacts are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Evidence {
+    Read,
+    Left,
+}
+
+fn verify_with(
+    source: &dyn Source,
+    options: &Options,
+    evidence: Evidence,
+) -> io::Result<VerificationReport> {
     let mut findings = Findings::default();
     let first = first_event(source)?;
     let pin = first
@@ -47,10 +64,11 @@ pub fn verify(source: &dyn Source, options: &Options) -> io::Result<Verification
     let mut run = Run::new(options, keys);
     // A log that names no keys vouches for none: every signature is then one of a stranger.
     run.signatures_checked = view.is_some() || !options.keys.is_empty();
+    let reports = (evidence == Evidence::Read).then_some(source);
     let mut lines = Lines::new(source.events()?);
     while let Some(raw) = lines.next_line()? {
         if let Some(step) = run.walk.line(&raw, &mut findings) {
-            run.step(&step, view.as_ref(), &mut findings);
+            run.step(&step, view.as_ref(), reports, &mut findings)?;
         }
     }
     run.finish(&mut findings);
@@ -60,6 +78,7 @@ pub fn verify(source: &dyn Source, options: &Options) -> io::Result<Verification
         run.without_log(source, pin.is_some(), &mut findings)?;
     }
     run.expectations(&mut findings);
+    run.evidence(source, evidence, &mut findings)?;
     Ok(run.report(view, findings))
 }
 
@@ -73,7 +92,17 @@ pub fn verify_log(source: &dyn Source, options: &Options) -> io::Result<Verifica
     let mut run = Run::new(options, KeyBook::default());
     run.kind = Some(TraceKind::Log);
     run.walk.index = view.entries;
+    run.walk.head = view.head.unwrap_or(Hash::GENESIS);
     run.signatures = view.signatures;
+    for check in [
+        CheckId::ArtifactExistence,
+        CheckId::ArtifactHash,
+        CheckId::ClaimEvidence,
+        CheckId::Separation,
+        CheckId::Finalization,
+    ] {
+        findings.skip(check, "a log has nothing of the kind");
+    }
     Ok(run.report(Some(view), findings))
 }
 
@@ -103,7 +132,7 @@ fn read_log(
     let view = log::read(reader, &wanted, &mut own)?;
     let (_, failures, warnings) = own.into_parts();
     for failure in failures {
-        let place = Place { index: None, event_id: failure.event_id };
+        let place = Place { event_id: failure.event_id, ..Place::default() };
         let entry = failure.index.map(|index| format!(" entry {index}")).unwrap_or_default();
         let message = format!("workspace log{entry}: {}", failure.message);
         findings.fail(CheckId::Log, failure.failure_code, &place, message);
@@ -120,7 +149,12 @@ struct Run<'a> {
     keys: KeyBook,
     walk: Walk,
     kind: Option<TraceKind>,
-    state: RecordingState,
+    replay: Option<Replay>,
+    artifacts: Artifacts,
+    artifacts_read: bool,
+    duties: Duties,
+    audits: Audits,
+    approvals: Approvals,
     ended: Option<TraceStatus>,
     closing_recorded: bool,
     log_absent: bool,
@@ -139,7 +173,12 @@ impl<'a> Run<'a> {
             keys,
             walk: Walk::new(options.profile, options.expect_trace.clone()),
             kind: None,
-            state: RecordingState::default(),
+            replay: None,
+            artifacts: Artifacts::default(),
+            artifacts_read: true,
+            duties: Duties::default(),
+            audits: Audits::default(),
+            approvals: Approvals::default(),
             ended: None,
             closing_recorded: false,
             log_absent: false,
@@ -151,15 +190,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn step(&mut self, step: &Step, view: Option<&LogView>, findings: &mut Findings) {
+    fn step(
+        &mut self,
+        step: &Step,
+        view: Option<&LogView>,
+        reports: Option<&dyn Source>,
+        findings: &mut Findings,
+    ) -> io::Result<()> {
         if step.index == 0 {
-            self.first_hash = Some(self.walk.head);
-            self.kind = step.event.as_ref().and_then(kind_of);
-            if let (Some(event), None) = (&step.event, self.kind) {
-                let message = format!("a trace cannot begin with `{}`", event.event_type.as_str());
-                let code = FailureCode::SchemaInvalid;
-                findings.fail(CheckId::Schema, code, &step.place, message);
-            }
+            self.begin(step, findings);
         }
         if self.signatures_checked {
             let profile = &self.options.profile;
@@ -170,27 +209,60 @@ impl<'a> Run<'a> {
         }
         if let (Some(event), Some(kind)) = (&step.event, self.kind) {
             self.ended = self.ended.or_else(|| ending(kind, event));
-            self.replay(kind, event, step, findings);
+            self.take_in(kind, event, step, reports, findings)?;
         }
         if let Some(view) = view {
             self.meet_extents(view, findings);
         }
+        Ok(())
     }
 
-    /// Replays the event through the rules by which it was written.
-    fn replay(&mut self, kind: TraceKind, event: &Event, step: &Step, findings: &mut Findings) {
-        let admitted = match kind {
-            TraceKind::Recording if !self.walk.sound => return,
-            TraceKind::Recording => self.state.admit(event),
-            // Of the other kinds this version knows the roles only.
-            _ => roles::admit(kind, event),
-        };
-        if let Err(refusal) = admitted {
-            findings.broken_rule(&self.options.profile, &step.place, refusal.to_string());
+    fn begin(&mut self, step: &Step, findings: &mut Findings) {
+        self.first_hash = Some(self.walk.head);
+        self.kind = step.event.as_ref().and_then(kind_of);
+        self.replay = self.kind.map(|kind| Replay::new(kind, self.dialect()));
+        if let (Some(event), None) = (&step.event, self.kind) {
+            let message = format!("a trace cannot begin with `{}`", event.event_type.as_str());
+            let code = FailureCode::SchemaInvalid;
+            findings.fail(CheckId::Schema, code, &step.place, message);
         }
-        if kind == TraceKind::Recording {
-            self.state.apply(event);
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.walk.dialect().unwrap_or(Dialect::V1_1)
+    }
+
+    /// Takes in a valid event: the rules by which it was written, and what it leaves to look at.
+    fn take_in(
+        &mut self,
+        kind: TraceKind,
+        event: &Event,
+        step: &Step,
+        reports: Option<&dyn Source>,
+        findings: &mut Findings,
+    ) -> io::Result<()> {
+        let (profile, place) = (&self.options.profile, &step.place);
+        if let Some(replay) = &mut self.replay
+            && (self.walk.sound || !replay.has_state())
+        {
+            replay.step(event, place, profile, findings);
         }
+        self.artifacts.meet(event, step.index, findings);
+        count_approval(event, &mut self.approvals);
+        if kind == TraceKind::Session {
+            self.duties.step(event, place, profile, findings);
+        }
+        if !ends_in_audit(kind) || !self.walk.sound {
+            return Ok(());
+        }
+        if event.event_type == EventType::VerificationRunCompleted {
+            let dialect = self.dialect();
+            if let Some(found) = self.audits.end(event, dialect, reports)? {
+                audit::tell(found, event, place, profile, findings);
+            }
+        }
+        self.audits.meet(event, self.walk.index, self.walk.head);
+        Ok(())
     }
 
     /// Compares the trace, at each size of which the log speaks, with what the log says.
@@ -206,7 +278,7 @@ impl<'a> Run<'a> {
                     "the log's entry {} has {} events of this trace {what}",
                     extent.entry, extent.size
                 );
-                let place = Place { index: Some(extent.size.saturating_sub(1)), event_id: None };
+                let place = Place::event(extent.size.saturating_sub(1), None);
                 findings.fail(CheckId::Log, FailureCode::ChainBreak, &place, message);
             }
         }
@@ -237,17 +309,61 @@ impl<'a> Run<'a> {
             findings.skip(CheckId::Signature, why);
             findings.skip(CheckId::KeyStatus, why);
         }
-        match self.kind {
-            Some(TraceKind::Recording) => {}
-            Some(kind) => {
+        match &self.replay {
+            Some(Replay::Recording(_) | Replay::Session(_)) => {}
+            Some(Replay::Roles(kind)) => {
+                let old = if *kind == TraceKind::Session { " of schema 1.0" } else { "" };
                 let message = format!(
-                    "only roles were checked: this version does not replay {} traces",
+                    "only roles were checked: this version does not replay {} traces{old}",
                     kind.as_str()
                 );
                 findings.warn(CheckId::RolePolicy, "RULES_NOT_REPLAYED", &place, message);
             }
             None => findings.skip(CheckId::RolePolicy, "the kind of trace is not known"),
         }
+        if self.kind == Some(TraceKind::Session) {
+            findings.scope(CheckId::ClaimEvidence, format!("{} claims", self.artifacts.claims));
+        } else {
+            let why = "only sessions have claims";
+            findings.skip(CheckId::ClaimEvidence, why);
+            findings.skip(CheckId::Separation, "only sessions have duties to separate");
+        }
+        self.audits(findings);
+    }
+
+    fn audits(&self, findings: &mut Findings) {
+        let check = CheckId::Finalization;
+        if !self.kind.is_some_and(ends_in_audit) {
+            findings.skip(check, "only sessions and recordings end in an audit");
+        } else if self.audits.ended == 0 {
+            findings.skip(check, "no audit has ended");
+        } else {
+            let unread = match self.audits.unread {
+                0 => String::new(),
+                count => format!(", {count} without a report that could be read"),
+            };
+            findings.scope(check, format!("{} audits{unread}", self.audits.ended));
+        }
+    }
+
+    /// Looks at the artifacts, if they can and shall be looked at.
+    fn evidence(
+        &mut self,
+        source: &dyn Source,
+        evidence: Evidence,
+        findings: &mut Findings,
+    ) -> io::Result<()> {
+        let why = match evidence {
+            Evidence::Left => "artifacts are left to the audit",
+            Evidence::Read => "no store of artifacts was given",
+        };
+        self.artifacts_read = evidence == Evidence::Read
+            && self.artifacts.check(source, &self.options.profile, findings)?;
+        if !self.artifacts_read {
+            findings.skip(CheckId::ArtifactExistence, why);
+            findings.skip(CheckId::ArtifactHash, why);
+        }
+        Ok(())
     }
 
     fn against_log(&mut self, view: &LogView, pin: Option<&LogPin>, findings: &mut Findings) {
@@ -330,7 +446,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn report(self, view: Option<LogView>, mut findings: Findings) -> VerificationReport {
+    fn report(self, view: Option<LogView>, findings: Findings) -> VerificationReport {
         let closed = match self.ended {
             Some(_) if self.log_absent || (view.is_some() && !self.closing_recorded) => Closed::No,
             Some(TraceStatus::Aborted) => Closed::Aborted,
@@ -339,68 +455,39 @@ impl<'a> Run<'a> {
         };
         let root = view.as_ref().and_then(|view| view.root);
         let pinned = root.is_some_and(|root| self.options.trusted_roots.contains(&root));
-        let signer = if pinned { Signer::Pinned } else { Signer::Unpinned };
         let events = self.walk.index;
-        let trusted_events = self.walk.first_break.unwrap_or(events);
-        for check in [CheckId::Schema, CheckId::EventHash, CheckId::Chain] {
-            findings.scope(check, format!("{events} events"));
-        }
-        findings.scope(CheckId::Signature, format!("{} signatures", self.signatures));
-        if let Some(root) = root {
-            findings.evidence(CheckId::Signature, format!("root {root}"));
-        }
         let trace_id = match (self.walk.trace_id(), &view) {
             (Some(trace_id), _) => trace_id.to_owned(),
             (None, Some(view)) if self.kind == Some(TraceKind::Log) => view.log_id.clone(),
             (None, _) => String::new(),
         };
-        let verification_status = findings.status();
-        let unlisted = findings.unlisted();
-        let (checks, failures, warnings) = findings.into_parts();
-        let mut summary = match (failures.len(), self.ended) {
-            (0, _) if !self.signatures_checked && self.kind != Some(TraceKind::Log) => {
-                "the bytes agree with themselves, but no signature was checked".to_owned()
-            }
-            (0, Some(status)) => format!("intact; the trace ended: {}", status.as_str()),
-            (0, None) if self.kind == Some(TraceKind::Log) => {
-                "intact as far as it goes; a log never ends".to_owned()
-            }
-            (0, None) => "intact as far as it goes; the trace has not ended".to_owned(),
-            (1, _) => "1 failure".to_owned(),
-            (count, _) => format!("{count} failures"),
-        };
-        if self.kind == Some(TraceKind::Recording) {
-            summary.push_str(" (a recording: what the recorder saw of an outside agent)");
-        }
-        if unlisted > 0 {
-            summary.push_str(&format!(" and {unlisted} more findings that are not listed"));
-        }
-        let mut report = VerificationReport {
-            schema_version: SCHEMA_VERSION.to_owned(),
+        let verdict = Verdict {
             report_id: self.options.report_id.clone(),
+            now: self.options.now,
+            profile: self.options.profile.name,
             trace_id,
             kind: self.kind,
-            verified_at: self.options.now,
-            verification_status,
+            head: (events > 0).then_some(self.walk.head),
+            ended: self.ended,
             closed,
-            signer,
+            signer: if pinned { Signer::Pinned } else { Signer::Unpinned },
             root,
-            profile: self.options.profile.name.to_owned(),
-            summary,
-            checks,
-            failures,
-            warnings,
-            not_proven: NOT_PROVEN.map(str::to_owned).to_vec(),
+            signatures_checked: self.signatures_checked,
+            artifacts_read: self.artifacts_read,
+            approvals: self.approvals,
             metrics: Metrics {
                 events,
                 signatures_verified: self.signatures,
                 log_entries: view.map_or(0, |view| view.entries),
-                trusted_events,
+                trusted_events: self.walk.first_break.unwrap_or(events),
                 elapsed_ms: 0,
             },
-            report_digest: None,
         };
-        report.report_digest = Some(report.digest());
-        report
+        verdict.into_report(findings)
     }
+}
+
+/// Whether traces of this kind are closed by an audit.
+const fn ends_in_audit(kind: TraceKind) -> bool {
+    matches!(kind, TraceKind::Session | TraceKind::Recording)
 }

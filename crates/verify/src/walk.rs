@@ -92,7 +92,7 @@ impl Walk {
             reading.fault.is_none()
                 && hash_member(reading, "event_hash") == Some(reading.event_hash)
         });
-        let place = Place { index: Some(self.index), event_id: None };
+        let place = Place::event(self.index, None);
         match whole {
             Some(reading) => {
                 let message = "the last line has no line break".to_owned();
@@ -108,7 +108,7 @@ impl Walk {
     }
 
     fn unreadable(&mut self, message: String, findings: &mut Findings) {
-        let place = Place { index: Some(self.index), event_id: None };
+        let place = Place::event(self.index, None);
         findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, &place, message);
         self.sound = false;
         self.index += 1;
@@ -117,7 +117,7 @@ impl Walk {
     fn step(&mut self, reading: Reading, findings: &mut Findings) -> Step {
         let index = self.index;
         let event_id = reading.value.get("event_id").and_then(Value::as_str).map(str::to_owned);
-        let place = Place { index: Some(index), event_id };
+        let place = Place::event(index, event_id);
         let event = self.schema(&reading, &place, findings);
         self.hashes(&reading, &place, findings);
         self.chain(&reading, &place, findings);
@@ -243,6 +243,11 @@ impl Walk {
             }
         }
         self.last_at = Some(self.last_at.map_or(at, |last| last.max(at)));
+    }
+
+    /// The schema that the trace follows.
+    pub(crate) const fn dialect(&self) -> Option<Dialect> {
+        self.dialect
     }
 
     /// The latest time of all events so far.

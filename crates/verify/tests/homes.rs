@@ -5,8 +5,11 @@
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 
+use countersign_format::hash::Hash;
 use countersign_format::report::VerificationReport;
-use countersign_verify::{FileSource, Options, Profile, Source, verify, verify_log};
+use countersign_verify::{
+    FileSource, Options, Profile, Source, StoredArtifact, verify, verify_log,
+};
 use serde_json::{Value, json};
 
 fn options(trace_id: Option<&str>) -> Options {
@@ -36,6 +39,10 @@ impl Source for OrEmpty {
 
     fn checkpoints(&self) -> io::Result<Vec<Vec<u8>>> {
         self.0.checkpoints()
+    }
+
+    fn artifact(&self, hash: &Hash) -> io::Result<StoredArtifact<'_>> {
+        self.0.artifact(hash)
     }
 }
 

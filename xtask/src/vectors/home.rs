@@ -1,10 +1,7 @@
 //! Whole workspaces: one in which everything holds, and others in which one thing does not.
 
 use countersign_format::event::artifact::storage_uri;
-use countersign_format::event::{
-    Actor, ArtifactDescriptor, Draft, Event, EventRef, EventType, RedactionStatus, SCHEMA_VERSION,
-    Sealer,
-};
+use countersign_format::event::{Actor, Draft, Event, EventRef, EventType, SCHEMA_VERSION, Sealer};
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::key::{KEY_ALGORITHM, SecretKey};
@@ -14,6 +11,7 @@ use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::traces::{INPUT, OUTPUT, begin_recording, begin_session, end_recording};
 use super::{cannot, set};
 
 /// 2026-01-31T12:00:00.000Z.
@@ -52,7 +50,7 @@ pub(super) fn second(n: i64) -> Timestamp {
 
 /// A ledger that is being written.
 pub(super) struct Ledger {
-    trace_id: Ulid,
+    pub(super) trace_id: Ulid,
     pub(super) lines: Vec<u8>,
     pub(super) events: Vec<Event>,
 }
@@ -62,7 +60,7 @@ impl Ledger {
         Self { trace_id, lines: Vec::new(), events: Vec::new() }
     }
 
-    fn head(&self) -> Hash {
+    pub(super) fn head(&self) -> Hash {
         self.events.last().map_or(Hash::GENESIS, |event| event.event_hash)
     }
 
@@ -71,7 +69,7 @@ impl Ledger {
         merkle::root(&leaves)
     }
 
-    fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.events.len() as u64
     }
 
@@ -107,7 +105,7 @@ impl Ledger {
     }
 
     /// The id that the next event will have.
-    fn next_id(&self, created_at: Timestamp) -> Ulid {
+    pub(super) fn next_id(&self, created_at: Timestamp) -> Ulid {
         // The log is named by the id of its first event.
         if self.events.is_empty() {
             return self.trace_id;
@@ -138,6 +136,14 @@ enum Twist {
     TornCheckpoint,
     /// An unfinished line stands at the end of the session.
     TornTail,
+    /// What the tool of the recording printed is not in the store.
+    MissingArtifact,
+    /// One byte of it is another.
+    ChangedArtifact,
+    /// It was redacted after the recording had ended.
+    RedactedArtifact,
+    /// The auditor recorded another verdict than its report has.
+    FalseVerdict,
 }
 
 /// What a verifier says of one ledger: codes of failures and of warnings, each once, in the order in
@@ -162,7 +168,7 @@ impl Home {
     }
 }
 
-const HOMES: [Home; 10] = [
+const HOMES: [Home; 14] = [
     Home::new("good", Twist::Nothing, NOTHING),
     Home {
         session: (&["SIG_INVALID"], &["LOG_ENTRY_MISSING"]),
@@ -192,6 +198,22 @@ const HOMES: [Home; 10] = [
     },
     Home::new("torn-checkpoint", Twist::TornCheckpoint, (&[], &["CHECKPOINT_UNREADABLE"])),
     Home { session: (&[], &["TORN_TAIL"]), ..Home::new("torn-tail", Twist::TornTail, NOTHING) },
+    Home {
+        recording: (&["ARTIFACT_MISSING"], &[]),
+        ..Home::new("missing-artifact", Twist::MissingArtifact, NOTHING)
+    },
+    Home {
+        recording: (&["ARTIFACT_HASH_MISMATCH"], &[]),
+        ..Home::new("changed-artifact", Twist::ChangedArtifact, NOTHING)
+    },
+    Home {
+        recording: (&[], &["REDACTION_LIMITED"]),
+        ..Home::new("redacted-artifact", Twist::RedactedArtifact, NOTHING)
+    },
+    Home {
+        recording: (&["ROLE_POLICY_VIOLATION"], &[]),
+        ..Home::new("false-verdict", Twist::FalseVerdict, NOTHING)
+    },
 ];
 
 /// The ids of the two traces.
@@ -254,11 +276,17 @@ impl Story {
         story.trace_event(EventType::TraceCheckpointed, 20, &recording, "")?;
         story.trace_event(EventType::TraceCheckpointed, 20, &session, "")?;
         story.rotate(&next_recorder, 21)?;
-        let report = end_recording(&mut recording, &story.recorder, &execution)?;
+        let verdict = if twist == Twist::FalseVerdict { "fail" } else { "pass" };
+        let report = end_recording(&mut recording, &story.recorder, &execution, verdict)?;
         if twist == Twist::WrongExtent {
             story.log_extent(EventType::TraceClosed, 31, &recording, &session.root())?;
         } else {
             story.trace_event(EventType::TraceClosed, 31, &recording, "succeeded")?;
+        }
+        if twist == Twist::RedactedArtifact {
+            let payload = json!({ "artifact_hash": Hash::of(OUTPUT), "reason": "personal data" });
+            recording.push(&auditor, 32, Draft::new(EventType::ArtifactRedacted, payload))?;
+            story.trace_event(EventType::TraceCheckpointed, 32, &recording, "")?;
         }
         match twist {
             Twist::LateSignature => {
@@ -301,10 +329,12 @@ impl Story {
         if twist != Twist::MissingTrace {
             files.push((format!("traces/{}/events.jsonl", recording.trace_id), recording.lines));
         }
-        if twist == Twist::Nothing {
-            for bytes in [OUTPUT.as_bytes(), &report] {
-                files.push((storage_uri(&Hash::of(bytes)), bytes.to_vec()));
-            }
+        let stored = |bytes: &[u8]| (storage_uri(&Hash::of(bytes)), bytes.to_vec());
+        files.extend([stored(INPUT), stored(&report)]);
+        match twist {
+            Twist::MissingArtifact | Twist::RedactedArtifact => {}
+            Twist::ChangedArtifact => files.push((stored(OUTPUT).0, b"Hello\n".to_vec())),
+            _ => files.push(stored(OUTPUT)),
         }
         Ok(files)
     }
@@ -423,91 +453,12 @@ fn cut_last_line(lines: &mut Vec<u8>) {
     lines.truncate(last);
 }
 
-const OUTPUT: &str = "hello\n";
-
-fn descriptor(bytes: &[u8], media_type: &str, at: i64, producer: &Ulid) -> ArtifactDescriptor {
-    let hash = Hash::of(bytes);
-    ArtifactDescriptor {
-        artifact_hash: hash,
-        hash_algorithm: "sha256".to_owned(),
-        media_type: media_type.to_owned(),
-        encoding: "utf-8".to_owned(),
-        byte_size: bytes.len() as u64,
-        created_at: second(at),
-        producer_event_id: producer.to_string(),
-        storage_uri: storage_uri(&hash),
-        redaction_status: RedactionStatus::None,
-        unknown: Map::new(),
-    }
-}
-
-/// Up to the start of a tool; the clock goes back once.
-fn begin_recording(trace: &mut Ledger, by: &Party, pin: &Value) -> Result<EventRef, String> {
-    let behalf = json!({ "agent_id": "somebody's agent", "model": "unknown" });
-    let first = json!({ "kind": "recording", "log": pin, "on_behalf_of": behalf });
-    trace.push(by, 10, Draft::new(EventType::SessionInitialized, first))?;
-    let intent = json!({
-        "tool_name": "echo", "normalized_input_hash": Hash::of(b"{\"text\":\"hello\"}"),
-        "input_form": "canonical", "safety_classification": "low", "justification": "to greet",
-        "on_behalf_of": behalf,
-    });
-    let intent = trace.push(by, 11, Draft::new(EventType::ToolIntentSigned, intent))?;
-    let review = json!({ "subject": intent, "decision": "approved", "reasons": ["risk 0.015"] });
-    let draft = Draft::new(EventType::ToolIntentReviewed, review);
-    trace.push_clocked(by, second(11), Some(second(9)), draft)?;
-    let start = json!({ "intent": intent, "on_behalf_of": behalf });
-    trace.push(by, 12, Draft::new(EventType::ToolExecutionStarted, start))
-}
-
-/// From the end of the tool to the end of the trace. Gives the bytes of the report.
-fn end_recording(trace: &mut Ledger, by: &Party, execution: &EventRef) -> Result<Vec<u8>, String> {
-    let output = descriptor(OUTPUT.as_bytes(), "text/plain", 25, &trace.next_id(second(25)));
-    let end = json!({
-        "execution": execution, "exit_status": 0, "output_artifacts": [output.artifact_hash],
-    });
-    let draft = Draft::new(EventType::ToolExecutionCompleted, end).with_artifacts(vec![output]);
-    trace.push(by, 25, draft)?;
-    let last = json!({ "consolidated_claim_ids": [], "claims": [], "final_verdict": "greeted" });
-    trace.push(by, 26, Draft::new(EventType::FinalStatementSigned, last))?;
-    let run = trace.push(by, 27, Draft::new(EventType::VerificationRunStarted, json!({})))?;
-    let bytes = b"{\"verification_status\":\"pass\"}\n".to_vec();
-    let report = descriptor(&bytes, "application/json", 28, &trace.next_id(second(28)));
-    let end = json!({
-        "run": run, "verification_status": "pass",
-        "report_id": Ulid::from_parts(second(28), 99), "report_artifact": report.artifact_hash,
-    });
-    let draft = Draft::new(EventType::VerificationRunCompleted, end).with_artifacts(vec![report]);
-    trace.push(by, 28, draft)?;
-    Ok(bytes)
-}
-
-/// A proposal, its review and an intent, which is given back.
-fn begin_session(
-    trace: &mut Ledger,
-    [planner, critic, executor]: [&Party; 3],
-    pin: &Value,
-) -> Result<EventRef, String> {
-    let first = json!({ "kind": "session", "task_id": "greet", "log": pin });
-    trace.push(planner, 13, Draft::new(EventType::SessionInitialized, first))?;
-    let proposal = json!({
-        "objective": "grüße 🌍", "assumptions": [], "required_tools": ["echo"],
-        "expected_evidence": ["what it printed"],
-    });
-    let proposal = trace.push(planner, 15, Draft::new(EventType::ProposalCreated, proposal))?;
-    let review = json!({ "subject": proposal, "decision": "approved" });
-    trace.push(critic, 16, Draft::new(EventType::ProposalReviewed, review))?;
-    let intent = json!({
-        "tool_name": "echo", "normalized_input_hash": Hash::of(b"hello"), "input_form": "raw",
-        "safety_classification": "low", "justification": "approved", "proposal": proposal,
-    });
-    trace.push(executor, 17, Draft::new(EventType::ToolIntentSigned, intent))
-}
-
 #[cfg(test)]
 mod tests {
     use countersign_protocol::State as _;
     use countersign_protocol::log::LogState;
     use countersign_protocol::recording::RecordingState;
+    use countersign_protocol::session::SessionState;
 
     use super::*;
 
@@ -535,5 +486,11 @@ mod tests {
             state.apply(&event);
         }
         assert!(state.ended().is_some());
+        let trace = format!("{}/events.jsonl", session_id());
+        let mut state = SessionState::default();
+        for event in events(&files, &trace) {
+            assert_eq!(state.admit(&event), Ok(()), "{}", event.event_type.as_str());
+            state.apply(&event);
+        }
     }
 }

@@ -14,6 +14,16 @@ use crate::{Caller, CommandError, Exit, Format};
 #[derive(Debug, clap::Args)]
 pub(crate) struct InitArgs {}
 
+/// Makes a workspace for a command that found none, and says so.
+pub(crate) fn make(caller: &mut Caller) -> Result<Workspace, CommandError> {
+    let (config, home) = (caller.config()?, caller.new_home()?);
+    let workspace = Workspace::init(&config, &home, Environment::system()).map_err(explain)?;
+    let label = home.canonicalize().unwrap_or(home).display().to_string();
+    KnownRoots::new(&config).add(&workspace.root(), &label).map_err(CommandError::failed)?;
+    caller.output.note(format_args!("made a workspace at {label}"));
+    Ok(workspace)
+}
+
 pub(crate) fn run(_args: &InitArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
     let (config, home) = (caller.config()?, caller.new_home()?);
     let workspace =

@@ -296,7 +296,9 @@ fn in_files(events: &Path) -> Target {
     let home = home.filter(|home| home.join("log").is_dir());
     let source = match home {
         Some(home) => FileSource::in_home(home, events.clone()),
-        None => FileSource { events: events.clone(), log: None, checkpoints: Vec::new() },
+        None => {
+            FileSource { events: events.clone(), log: None, checkpoints: Vec::new(), store: None }
+        }
     };
     let in_traces = home.filter(|_| !is_log);
     let trace_id = in_traces.and(dir.file_name()).map(|name| name.to_string_lossy().into_owned());

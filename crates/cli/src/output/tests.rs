@@ -26,7 +26,12 @@ impl Shared {
 fn output(target: Target) -> (Output, Shared, Shared) {
     let (data, talk) = (Shared::default(), Shared::default());
     let stream = |shared: &Shared| Stream { writer: Box::new(shared.clone()), target };
-    let output = Output { data: stream(&data), talk: stream(&talk), format: Format::Text };
+    let output = Output {
+        data: stream(&data),
+        talk: stream(&talk),
+        format: Format::Text,
+        status_shown: false,
+    };
     (output, data, talk)
 }
 

@@ -5,8 +5,14 @@
 mod binary;
 mod cases;
 mod check;
+mod check_task;
 mod doctor;
 mod forgery;
 mod keys;
 mod place;
+#[cfg(target_os = "linux")]
+mod sandbox;
+mod session;
+mod trace_diff;
+mod trace_follow;
 mod workspace;

@@ -1,6 +1,7 @@
 //! A directory of its own for each test, in which `countersign` runs with settings of its own.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use countersign_testkit::TestHome;
 
@@ -44,14 +45,19 @@ impl Place {
         self.run_with(arguments, b"")
     }
 
-    /// Runs a command; in what it prints, this place is called `$PLACE` and the workspace `$HOME`.
-    pub(crate) fn run_with(&self, arguments: &[&str], stdin: &[u8]) -> Screen {
+    /// A command that is ready to be run here.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = command(arguments);
         command.current_dir(self.dir.path()).env("COUNTERSIGN_CONFIG", &self.config);
         if let Some(home) = &self.home {
             command.arg("--home").arg(home);
         }
-        let mut screen = run_with(command, stdin);
+        command
+    }
+
+    /// Runs a command; in what it prints, this place is called `$PLACE` and the workspace `$HOME`.
+    pub(crate) fn run_with(&self, arguments: &[&str], stdin: &[u8]) -> Screen {
+        let mut screen = run_with(self.command(arguments), stdin);
         let mut names = vec![(self.dir.path().to_owned(), "$PLACE")];
         names.extend(self.home.clone().map(|home| (home, "$HOME")));
         for (path, name) in names {

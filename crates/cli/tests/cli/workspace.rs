@@ -83,9 +83,9 @@ fn traces_are_listed_and_shown() {
     assert_snapshot!(place.run(&["trace", "list"]), @r"
     exit 0
     --- stdout
-    trace                       kind       status      events  started                   took
-    01kggtstag494h28jgxgpqnqc9  recording  succeeded        5  2026-02-03T04:05:06.000Z  1.500 s
-    01kggtsvsc4vywcde6ht4r3fd0  recording  running          1  2026-02-03T04:05:07.500Z  -
+    trace                       kind       status     outcome        events  started                        took  task
+    01kggtstag494h28jgxgpqnqc9  recording  succeeded  -                   5  2026-02-03T04:05:06.000Z    1.500 s  -
+    01kggtsvsc4vywcde6ht4r3fd0  recording  running    -                   1  2026-02-03T04:05:07.500Z          -  -
 
     --- stderr
     ");
@@ -124,13 +124,18 @@ fn a_closed_trace_verifies_for_its_owner() {
     profile  default
     root     ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd, which you trust
 
-      ok    CHK_SCHEMA_CONFORMANCE       every line is a valid event in its canonical bytes (5 events)
-      ok    CHK_EVENT_HASH_INTEGRITY     every hash is that of the bytes (5 events)
-      ok    CHK_CHAIN_CONTINUITY         every event follows the one before (5 events)
-      ok    CHK_SIGNATURE_VALIDITY       every signature verifies (5 signatures)
-      ok    CHK_KEY_STATUS               every key could sign when it did
-      ok    CHK_LOG                      the workspace log knows this trace so (keys as of log entry 9)
-      ok    CHK_ROLE_POLICY_CONFORMANCE  every event was allowed when it was recorded
+      ok    CHK_SCHEMA_CONFORMANCE         every line is a valid event in its canonical bytes (5 events)
+      ok    CHK_EVENT_HASH_INTEGRITY       every hash is that of the bytes (5 events)
+      ok    CHK_CHAIN_CONTINUITY           every event follows the one before (5 events)
+      ok    CHK_SIGNATURE_VALIDITY         every signature verifies (5 signatures)
+      ok    CHK_KEY_STATUS                 every key could sign when it did
+      ok    CHK_LOG                        the workspace log knows this trace so (keys as of log entry 9)
+      ok    CHK_ARTIFACT_EXISTENCE         every artifact is there (2 artifacts)
+      ok    CHK_ARTIFACT_HASH_MATCH        every artifact has the bytes that were recorded (2 artifacts)
+      --    CHK_CLAIM_EVIDENCE_SUFFICIENCY every claim has its evidence (only sessions have claims)
+      ok    CHK_ROLE_POLICY_CONFORMANCE    every event was allowed when it was recorded
+      --    CHK_SEPARATION_OF_DUTIES       who acts, who reviews and who audits are not the same (only sessions have duties to separate)
+      ok    CHK_FINALIZATION_INTEGRITY     the final statement and the audit are in order (1 audits)
 
     this does not prove:
       - that a claim is true
@@ -139,7 +144,6 @@ fn a_closed_trace_verifies_for_its_owner() {
       - that roles were separate people or processes
       - when something happened, beyond the signer's word and a checkpoint kept elsewhere
       - anything against someone who holds the keys and the disk, since that checkpoint
-      - that the artifacts are there and whole: this version does not read them
 
     intact; the trace ended: succeeded (a recording: what the recorder saw of an outside agent)
     verdict: pass, closed: yes, signer: pinned
@@ -178,13 +182,18 @@ fn a_trace_without_its_log_can_be_checked_for_integrity_only() {
     profile  default
     root     unknown
 
-      ok    CHK_SCHEMA_CONFORMANCE       every line is a valid event in its canonical bytes (5 events)
-      ok    CHK_EVENT_HASH_INTEGRITY     every hash is that of the bytes (5 events)
-      ok    CHK_CHAIN_CONTINUITY         every event follows the one before (5 events)
-      --    CHK_SIGNATURE_VALIDITY       every signature verifies (no keys: neither a workspace log nor `--keys` was given)
-      --    CHK_KEY_STATUS               every key could sign when it did (no keys: neither a workspace log nor `--keys` was given)
-      --    CHK_LOG                      the workspace log knows this trace so (no workspace log was given)
-      ok    CHK_ROLE_POLICY_CONFORMANCE  every event was allowed when it was recorded
+      ok    CHK_SCHEMA_CONFORMANCE         every line is a valid event in its canonical bytes (5 events)
+      ok    CHK_EVENT_HASH_INTEGRITY       every hash is that of the bytes (5 events)
+      ok    CHK_CHAIN_CONTINUITY           every event follows the one before (5 events)
+      --    CHK_SIGNATURE_VALIDITY         every signature verifies (no keys: neither a workspace log nor `--keys` was given)
+      --    CHK_KEY_STATUS                 every key could sign when it did (no keys: neither a workspace log nor `--keys` was given)
+      --    CHK_LOG                        the workspace log knows this trace so (no workspace log was given)
+      --    CHK_ARTIFACT_EXISTENCE         every artifact is there (no store of artifacts was given)
+      --    CHK_ARTIFACT_HASH_MATCH        every artifact has the bytes that were recorded (no store of artifacts was given)
+      --    CHK_CLAIM_EVIDENCE_SUFFICIENCY every claim has its evidence (only sessions have claims)
+      ok    CHK_ROLE_POLICY_CONFORMANCE    every event was allowed when it was recorded
+      --    CHK_SEPARATION_OF_DUTIES       who acts, who reviews and who audits are not the same (only sessions have duties to separate)
+      ok    CHK_FINALIZATION_INTEGRITY     the final statement and the audit are in order (1 audits, 1 without a report that could be read)
 
     warning: LOG_ABSENT: the trace names a workspace log, and none was given: whether it is whole, and who signed it, cannot be told
 
@@ -195,7 +204,7 @@ fn a_trace_without_its_log_can_be_checked_for_integrity_only() {
       - that roles were separate people or processes
       - when something happened, beyond the signer's word and a checkpoint kept elsewhere
       - anything against someone who holds the keys and the disk, since that checkpoint
-      - that the artifacts are there and whole: this version does not read them
+      - that the artifacts are there and whole: they were not read
 
     the bytes agree with themselves, but no signature was checked (a recording: what the recorder saw of an outside agent)
     verdict: pass-with-warnings, closed: no, signer: unpinned
@@ -287,10 +296,12 @@ fn an_artifact_is_shown_and_redacted_with_a_record_in_its_trace() {
     assert_eq!(home.workspace.store().stat(&hash.parse().unwrap()).unwrap(), None);
     let gone = place.run(&["artifact", "show", &hash]);
     assert_eq!((gone.code, gone.stderr), (1, format!("error: artifact {hash} is missing\n")));
-    home.check(recording.id(), 6);
     // Once more is no second record.
     assert_eq!(place.run(&["artifact", "redact", &hash, "--reason", "again"]).code, 0);
-    home.check(recording.id(), 6);
+    let report = home.verify(recording.id());
+    assert_eq!((report.failures, report.metrics.events), (Vec::new(), 6));
+    let warnings: Vec<_> = report.warnings.iter().map(|it| it.warning_code.as_str()).collect();
+    assert_eq!(warnings, ["REDACTION_LIMITED"]);
     let unknown = place.run(&["artifact", "redact", &"0".repeat(64), "--reason", "none"]);
     assert_eq!(unknown.code, 1, "{unknown}");
 }

@@ -9,7 +9,7 @@ use countersign_format::role::Role;
 use super::apply::condition_ids;
 use super::{
     ClaimKind, ClaimRecord, ClaimStatus, EndedRecord, IntentRecord, ProposalDecision,
-    ProposalRecord, Resolution, SessionState,
+    ProposalRecord, Resolution, SessionState, UnknownRecord,
 };
 use crate::parts::{member, no_such, optional, reference};
 use crate::{Refusal, ReviewDecision, Stage, roles};
@@ -122,35 +122,29 @@ fn proposal_review(state: &SessionState, event: &Event) -> Result<(), Refusal> {
 fn intent(state: &SessionState, event: &Event) -> Result<(), Refusal> {
     let (seq, proposal) = find_proposal(state, event, "proposal")?;
     approved(seq, proposal)?;
-    let acknowledged: BTreeSet<String> =
-        optional(event, "acknowledged_conditions")?.unwrap_or_default();
-    if let Some(missing) = proposal.conditions.difference(&acknowledged).next() {
-        return Err(Refusal::ConditionUnmet { proposal: seq, condition: missing.clone() });
-    }
+    let acknowledged = optional(event, "acknowledged_conditions")?.unwrap_or_default();
+    conditions_met(seq, proposal, &acknowledged)?;
     let tool: String = member(event, "tool_name")?;
     if !proposal.required_tools.contains(&tool) {
         return Err(Refusal::ToolNotProposed { proposal: seq, tool });
     }
     let input: Hash = member(event, "normalized_input_hash")?;
     listed(event, "normalized_input_hash", &input)?;
+    let unknown = last_unknown(state, &tool, &input).map(|(at, _)| at);
     let retried = match event.payload.get("retry_of") {
         Some(_) => {
             let execution = reference(event, "retry_of")?;
             let (at, ended) = find_ended(state, event, &execution)?;
-            if ended.completed || ended.proposal != seq {
+            // What ended with an unknown outcome is repeated by whoever runs the same.
+            if ended.completed || (ended.proposal != seq && unknown != Some(at)) {
                 return Err(Refusal::NotFailed { execution: at });
             }
             Some(at)
         }
         None => None,
     };
-    let twin = state
-        .unknown
-        .iter()
-        .rev()
-        .find(|(_, unknown)| unknown.tool_name == tool && unknown.input == input);
-    match twin {
-        Some((&at, _)) if retried != Some(at) => Err(Refusal::RetryUnnamed { execution: at }),
+    match unknown {
+        Some(at) if retried != Some(at) => Err(Refusal::RetryUnnamed { execution: at }),
         _ => Ok(()),
     }
 }
@@ -181,6 +175,8 @@ fn start(state: &SessionState, event: &Event) -> Result<(), Refusal> {
     let (seq, intent) = find_intent(state, event, "intent")?;
     if let Some(proposal) = state.proposals.get(&intent.proposal) {
         approved(intent.proposal, proposal)?;
+        // The critic may have set conditions since the intent was signed.
+        conditions_met(intent.proposal, proposal, &intent.acknowledged)?;
     }
     let input: Hash = member(event, "normalized_input_hash")?;
     if input != intent.input {
@@ -200,6 +196,13 @@ fn start(state: &SessionState, event: &Event) -> Result<(), Refusal> {
         && intent.review != Some((ReviewDecision::Approved, Role::Operator))
     {
         return Err(Refusal::OutcomeUnknown { intent: seq, execution: at });
+    }
+    // Two intents for the same may have been signed before the first of them came to grief.
+    if let Some((at, found)) = last_unknown(state, &intent.tool_name, &intent.input)
+        && !found.idempotent
+        && intent.retry_of != Some(at)
+    {
+        return Err(Refusal::RetryUnnamed { execution: at });
     }
     match state.rules.tool_calls {
         Some(limit) if state.starts >= limit => Err(Refusal::TooManyCalls { limit }),
@@ -285,8 +288,12 @@ fn final_statement(state: &SessionState, event: &Event) -> Result<(), Refusal> {
     let resolved = |id: &str| {
         resolutions.iter().find(|resolution| resolution.claim_id == id).map(|found| found.status)
     };
+    let mut named = BTreeSet::new();
     for resolution in &resolutions {
         resolution_fits(state, resolution)?;
+        if !named.insert(&resolution.claim_id) {
+            return Err(unfit(resolution));
+        }
     }
     let mut wanted = (Vec::new(), Vec::new());
     for (id, claim) in state.standing_claims() {
@@ -318,8 +325,13 @@ fn resolution_fits(state: &SessionState, resolution: &Resolution) -> Result<(), 
     if claim.superseded == (resolution.status == ClaimStatus::Superseded) {
         Ok(())
     } else {
-        Err(Refusal::ResolutionUnfit { claim_id: id.clone(), status: resolution.status.as_str() })
+        Err(unfit(resolution))
     }
+}
+
+fn unfit(resolution: &Resolution) -> Refusal {
+    let claim_id = resolution.claim_id.clone();
+    Refusal::ResolutionUnfit { claim_id, status: resolution.status.as_str() }
 }
 
 fn approved(seq: u64, proposal: &ProposalRecord) -> Result<(), Refusal> {
@@ -328,6 +340,27 @@ fn approved(seq: u64, proposal: &ProposalRecord) -> Result<(), Refusal> {
         Some(_) => Ok(()),
         None => Err(Refusal::ProposalUnreviewed { proposal: seq }),
     }
+}
+
+fn conditions_met(
+    seq: u64,
+    proposal: &ProposalRecord,
+    acknowledged: &BTreeSet<String>,
+) -> Result<(), Refusal> {
+    match proposal.conditions.difference(acknowledged).next() {
+        Some(missing) => Err(Refusal::ConditionUnmet { proposal: seq, condition: missing.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// The last execution of the same tool with the same input of which nobody knows how it ended.
+fn last_unknown<'s>(
+    state: &'s SessionState,
+    tool: &str,
+    input: &Hash,
+) -> Option<(u64, &'s UnknownRecord)> {
+    let mut unknown = state.unknown.iter().rev().map(|(&at, found)| (at, found));
+    unknown.find(|(_, found)| found.tool_name == tool && found.input == *input)
 }
 
 /// Whether the event lists an artifact of this hash.

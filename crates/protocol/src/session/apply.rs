@@ -102,6 +102,7 @@ fn intend(state: &mut SessionState, event: &Event) {
         // What cannot be read is taken for the worst.
         risk: member(event, "safety_classification").unwrap_or(RiskClass::Critical),
         idempotent: optional(event, "idempotent").ok().flatten().unwrap_or(false),
+        acknowledged: optional(event, "acknowledged_conditions").ok().flatten().unwrap_or_default(),
         retry_of: reference(event, "retry_of").ok().map(|execution| execution.seq),
         review: None,
         asked: false,
@@ -129,6 +130,10 @@ fn start(state: &mut SessionState, event: &Event) {
     state.starts = state.starts.saturating_add(1);
     let intent = reference(event, "intent").ok();
     let intent = intent.and_then(|intent| state.intents.remove(&intent.seq));
+    // What was repeated with permission is no longer in the way of whoever runs the same later.
+    if let Some(repeated) = intent.as_ref().and_then(|intent| intent.retry_of) {
+        state.unknown.remove(&repeated);
+    }
     let running = match intent {
         Some(intent) => RunningRecord {
             event_id: event.event_id.clone(),
@@ -181,7 +186,8 @@ fn disputed(state: &SessionState, event: &Event) -> std::collections::BTreeSet<S
     let named: Vec<String> = member(event, "consolidated_claim_ids").unwrap_or_default();
     let stale = |id: &String| {
         let challenged = state.claims.get(id).and_then(|claim| claim.challenged_at);
-        challenged.is_some_and(|at| state.last_artifact_at.is_none_or(|latest| latest < at))
+        // What the challenge itself brings is the critic's, and answers nothing.
+        challenged.is_some_and(|at| state.last_artifact_at.is_none_or(|latest| latest <= at))
     };
     named.into_iter().filter(stale).collect()
 }

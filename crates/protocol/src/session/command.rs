@@ -60,7 +60,7 @@ pub enum SessionCommand {
         isolation: Value,
     },
     /// A tool ended.
-    End(Box<Ended>),
+    End(Box<ExecutionEnd>),
     /// Evidence that no tool produced.
     RecordArtifact {
         /// By the executor or the auditor.
@@ -282,7 +282,7 @@ pub struct Intent {
 
 /// How a tool ended.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct ExecutionEnd {
     /// Where it began.
     pub execution: EventRef,
     /// How it ended.
@@ -344,6 +344,29 @@ pub enum Confidence {
     /// The evidence shows it.
     #[default]
     High,
+}
+
+impl Confidence {
+    /// Every degree, the lowest first.
+    pub const ALL: [Self; 3] = [Self::Low, Self::Medium, Self::High];
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 3] = ["low", "medium", "high"];
+
+    /// Its name in task files and events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    /// The degree of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|confidence| confidence.as_str() == name)
+    }
 }
 
 /// What a claim is about.

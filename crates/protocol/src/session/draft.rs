@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::SessionState;
 use super::command::{
-    Claim, ClaimStatus, Ended, FinalStatement, Intent, Outcome, Proposal, Redaction,
+    Claim, ClaimStatus, ExecutionEnd, FinalStatement, Intent, Outcome, Proposal, Redaction,
     SessionCommand, SessionOpening,
 };
 use crate::parts::{hashes, produced};
@@ -151,7 +151,7 @@ fn intend(intent: Intent, context: &Context) -> Draft {
     with(EventType::ToolIntentSigned, payload, artifacts, context)
 }
 
-fn end(ended: Ended, context: &Context) -> Draft {
+fn end(ended: ExecutionEnd, context: &Context) -> Draft {
     let artifacts: Vec<_> = [&ended.stdout, &ended.stderr].into_iter().flatten().cloned().collect();
     let hash = |artifact: &Option<ArtifactDescriptor>| {
         artifact.as_ref().map(|artifact| artifact.artifact_hash)

@@ -21,9 +21,9 @@ use countersign_format::trace_session::TraceStatus;
 use serde::{Deserialize, Serialize};
 
 pub use command::{
-    Claim, ClaimKind, ClaimStatus, Condition, Confidence, Ended, Enrolled, FinalStatement, Intent,
-    Outcome, Proposal, ProposalDecision, Redaction, Resolution, SessionCommand, SessionOpening,
-    SessionPolicy,
+    Claim, ClaimKind, ClaimStatus, Condition, Confidence, Enrolled, ExecutionEnd, FinalStatement,
+    Intent, Outcome, Proposal, ProposalDecision, Redaction, Resolution, SessionCommand,
+    SessionOpening, SessionPolicy,
 };
 pub use lifecycle::Lifecycle;
 
@@ -117,6 +117,8 @@ pub struct IntentRecord {
     pub risk: RiskClass,
     /// Whether running it twice does no more than running it once.
     pub idempotent: bool,
+    /// The conditions that it accepts.
+    pub acknowledged: BTreeSet<String>,
     /// The execution that it repeats.
     pub retry_of: Option<u64>,
     /// The last decision, and whose it was.

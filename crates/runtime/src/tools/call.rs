@@ -149,13 +149,25 @@ impl ToolCall {
         let (name, rest) = (
             self.name(),
             match self {
-                Self::Exec { shell: Some(script), .. } => format!("sh -c {script}"),
-                Self::Exec { argv, .. } => argv.join(" "),
+                Self::Exec { shell: Some(script), .. } => format!("sh -c {}", typed(script)),
+                Self::Exec { argv, .. } => {
+                    argv.iter().map(|entry| typed(entry)).collect::<Vec<_>>().join(" ")
+                }
                 Self::FileRead { path } | Self::FileDelete { path } => path.clone(),
                 Self::FileWrite { path, content } => format!("{path} ({} bytes)", content.len()),
             },
         );
         format!("{name} {rest}")
+    }
+}
+
+/// One argument as a shell takes it: quoted where it would be taken apart.
+pub(crate) fn typed(entry: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_=+./,:@%^".contains(c);
+    if !entry.is_empty() && entry.chars().all(plain) {
+        entry.to_owned()
+    } else {
+        format!("'{}'", entry.replace('\'', "'\\''"))
     }
 }
 

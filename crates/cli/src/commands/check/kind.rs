@@ -13,6 +13,7 @@ use countersign_format::exit::{
 use countersign_format::json::{self, JsonError, JsonFault, LINE_BYTES_MAX};
 use countersign_format::receipt;
 use countersign_format::shape::Fault;
+use countersign_runtime::task::TASK_BYTES_MAX;
 use serde::Serialize;
 
 use super::HeldPhase;
@@ -37,6 +38,8 @@ pub(super) enum Kind {
     InputEnvelope,
     /// What an agent gives back
     OutputEnvelope,
+    /// A task file (TOML), with what a session is for; prints who takes part and what is done
+    Task,
 }
 
 impl Kind {
@@ -48,6 +51,7 @@ impl Kind {
             Self::LedgerLine => LINE_BYTES_MAX + 1,
             Self::ExitSignal => INPUT_BYTES_MAX,
             Self::InputEnvelope | Self::OutputEnvelope => ENVELOPE_BYTES_MAX,
+            Self::Task => TASK_BYTES_MAX,
         }
     }
 }

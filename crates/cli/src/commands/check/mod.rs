@@ -1,6 +1,7 @@
 //! `check`: is this document valid?
 
 mod kind;
+mod task;
 mod verdict;
 
 use std::path::PathBuf;
@@ -13,8 +14,8 @@ use kind::Kind;
 /// Is this document valid?
 ///
 /// Exits with 0 if it is, and with 3 and the reason if it is not. `json` prints exactly the
-/// canonical bytes, `receipt` the hash, `exit-signal` the next phase. Exit signals are looked at only
-/// where the environment says `AGENT_EXIT_PROTOCOL_ENABLED=true`.
+/// canonical bytes, `receipt` the hash, `exit-signal` the next phase, `task` a summary. Exit signals
+/// are looked at only where the environment says `AGENT_EXIT_PROTOCOL_ENABLED=true`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     /// What the document should be
@@ -59,6 +60,7 @@ pub(crate) fn run(args: &CheckArgs, caller: &mut Caller) -> Result<Exit, Command
         Kind::ExitSignal => kind::exit_signal(&document, args.phase),
         Kind::InputEnvelope => kind::input_envelope(&document),
         Kind::OutputEnvelope => kind::output_envelope(&document),
+        Kind::Task => task::task(&document),
     };
     verdict.tell(args.kind, &mut caller.output)
 }

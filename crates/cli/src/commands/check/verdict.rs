@@ -2,9 +2,11 @@
 
 use countersign_format::json::JsonError;
 use countersign_format::shape::Fault;
+use countersign_runtime::task::TaskFault;
 use serde::Serialize;
 
 use super::kind::Kind;
+use super::task::TaskSummary;
 use crate::{CommandError, Exit, Format, Output};
 
 /// What a check found.
@@ -29,6 +31,8 @@ pub(super) struct Findings {
     pub(super) next_phase: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) canonical: Option<String>,
+    #[serde(flatten)]
+    pub(super) task: Option<TaskSummary>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) hints: Vec<PlacedFault>,
 }
@@ -56,12 +60,23 @@ enum Listed {
 /// A fault, and where in the text it was noticed if it is one of the text itself.
 #[derive(Serialize)]
 pub(super) struct PlacedFault {
-    pointer: String,
+    #[serde(flatten)]
+    place: Place,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<usize>,
+}
+
+/// What a fault is about.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Place {
+    /// A value of a JSON document.
+    Pointer(String),
+    /// A key of a task file.
+    Path(String),
 }
 
 #[derive(Serialize)]
@@ -140,19 +155,32 @@ impl PlacedFault {
     }
 
     fn text(&self) -> String {
-        let place = if self.pointer.is_empty() { "(document)" } else { &self.pointer };
-        match (self.line, self.column) {
-            (Some(line), Some(column)) => {
-                format!("{place}: {} at line {line} column {column}", self.message)
+        let Self { place, message, line, column } = self;
+        match (place, line, column) {
+            (Place::Path(path), Some(line), Some(column)) => {
+                let (path, message) = (path.clone(), message.clone());
+                TaskFault { line: *line, column: *column, path, message }.to_string()
             }
-            _ => format!("{place}: {}", self.message),
+            (place, Some(line), Some(column)) => {
+                format!("{}: {message} at line {line} column {column}", place.text())
+            }
+            (place, ..) => format!("{}: {message}", place.text()),
+        }
+    }
+}
+
+impl Place {
+    fn text(&self) -> &str {
+        match self {
+            Self::Pointer(place) | Self::Path(place) if place.is_empty() => "(document)",
+            Self::Pointer(place) | Self::Path(place) => place,
         }
     }
 }
 
 impl From<Fault> for PlacedFault {
     fn from(Fault { pointer, message }: Fault) -> Self {
-        Self { pointer, message, line: None, column: None }
+        Self { place: Place::Pointer(pointer), message, line: None, column: None }
     }
 }
 
@@ -160,9 +188,15 @@ impl From<JsonError> for PlacedFault {
     fn from(error: JsonError) -> Self {
         Self {
             message: error.fault.to_string(),
-            pointer: error.pointer,
+            place: Place::Pointer(error.pointer),
             line: Some(error.line),
             column: Some(error.column),
         }
+    }
+}
+
+impl From<TaskFault> for PlacedFault {
+    fn from(TaskFault { line, column, path, message }: TaskFault) -> Self {
+        Self { place: Place::Path(path), message, line: Some(line), column: Some(column) }
     }
 }

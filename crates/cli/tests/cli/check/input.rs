@@ -5,8 +5,16 @@ use std::process::Stdio;
 use super::exit_signal;
 use crate::binary::{Screen, command, run, run_with};
 
-const KINDS: [&str; 7] =
-    ["json", "ledger-line", "event", "receipt", "exit-signal", "input-envelope", "output-envelope"];
+const KINDS: [&str; 8] = [
+    "json",
+    "ledger-line",
+    "event",
+    "receipt",
+    "exit-signal",
+    "input-envelope",
+    "output-envelope",
+    "task",
+];
 
 fn check(kind: &str, document: &[u8]) -> Screen {
     let mut check = command(&["check", kind]);
@@ -137,7 +145,7 @@ fn usage_errors_end_with_two_before_anything_is_read() {
     for arguments in [
         &["check"][..],
         &["check", "nonsense"],
-        &["check", "task"],
+        &["check", "flow"],
         &["check", "json", "a", "b"],
         &["check", "json", "--nonsense"],
         &["nonsense"],

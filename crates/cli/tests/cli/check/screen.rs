@@ -196,7 +196,7 @@ fn kind_that_is_not_known() {
 
         --- stderr
         error: invalid value 'jsn' for '<KIND>'
-          [possible values: json, ledger-line, event, receipt, exit-signal, input-envelope, output-envelope]
+          [possible values: json, ledger-line, event, receipt, exit-signal, input-envelope, output-envelope, task]
 
           tip: a similar value exists: 'json'
 
@@ -224,8 +224,8 @@ fn help() {
         Is this document valid?
 
         Exits with 0 if it is, and with 3 and the reason if it is not. `json` prints exactly the canonical
-        bytes, `receipt` the hash, `exit-signal` the next phase. Exit signals are looked at only where the
-        environment says `AGENT_EXIT_PROTOCOL_ENABLED=true`.
+        bytes, `receipt` the hash, `exit-signal` the next phase, `task` a summary. Exit signals are looked
+        at only where the environment says `AGENT_EXIT_PROTOCOL_ENABLED=true`.
 
         Usage: countersign check [OPTIONS] <KIND> [FILE|-]
 
@@ -245,6 +245,8 @@ fn help() {
                     that follows
                   - input-envelope:  What an agent is given
                   - output-envelope: What an agent gives back
+                  - task:            A task file (TOML), with what a session is for; prints who takes part
+                    and what is done
 
           [FILE|-]
                   The document; without it, or with `-`, standard input is read

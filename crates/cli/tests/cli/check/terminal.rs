@@ -108,6 +108,8 @@ fn quoting(directory: &Path) -> Vec<(&'static str, String)> {
         ("exit-signal", signal(&format!("\"pr_url\":\"https://a/{HOSTILE}\"")).replace('\r', "")),
         ("input-envelope", format!("{{\"paths\":{{{quoted}:{quoted}}},{quoted}:1}}")),
         ("output-envelope", format!("{{\"artifacts\":[{{\"path\":{quoted}}}]}}")),
+        ("task", format!("{quoted} = 1\ntask_id = {quoted}\npolicy_profile = {quoted}\n")),
+        ("task", HOSTILE.to_owned()),
     ];
     let name = |index: usize| format!("document-{index}");
     let write = |(index, (kind, text)): (usize, (&'static str, String))| {

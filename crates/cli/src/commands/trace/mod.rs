@@ -1,0 +1,38 @@
+//! `countersign trace …`.
+
+mod abort;
+mod diff;
+mod events;
+mod follow;
+mod list;
+mod show;
+mod skeleton;
+
+use crate::{Caller, CommandError, Exit};
+
+/// What happened: the traces of this workspace, and the events of one
+#[derive(Debug, clap::Args)]
+pub(crate) struct TraceArgs {
+    #[command(subcommand)]
+    command: TraceCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum TraceCommand {
+    /// All traces, the newest last
+    List,
+    Show(show::ShowArgs),
+    Follow(follow::FollowArgs),
+    Diff(diff::DiffArgs),
+    Abort(abort::AbortArgs),
+}
+
+pub(crate) fn run(args: &TraceArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
+    match &args.command {
+        TraceCommand::List => list::run(caller),
+        TraceCommand::Show(args) => show::run(args, caller),
+        TraceCommand::Follow(args) => follow::run(args, caller),
+        TraceCommand::Diff(args) => diff::run(args, caller),
+        TraceCommand::Abort(args) => abort::run(args, caller),
+    }
+}

@@ -1,0 +1,11 @@
+//! Sessions, run by the real binary with real tools and agents.
+
+mod agents;
+mod crowd;
+mod examples;
+mod failures;
+mod lifecycle;
+mod questions;
+mod recovery;
+mod secrets;
+mod stage;

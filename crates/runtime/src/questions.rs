@@ -1,0 +1,196 @@
+//! Questions that wait for a person.
+//!
+//! A question is not kept anywhere of its own: it is an intent in a trace about which a person was
+//! asked, and its answer is the event that follows. Whoever waits for it watches the trace.
+
+use countersign_format::event::{Event, EventRef, EventType, TraceKind};
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::role::Role;
+use countersign_format::time::Timestamp;
+use countersign_protocol::session::SessionCommand;
+use countersign_protocol::{Refusal, ReviewDecision};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::inspect::each_event;
+use crate::keyring::Protection;
+use crate::store::{Blobs as _, LedgerId};
+use crate::tools::ToolCall;
+use crate::workspace::{Workspace, WorkspaceError};
+use crate::writer::{Recorded, WriteError};
+
+/// Bytes of an input that are read to show what would run.
+const INPUT_BYTES_MAX: u64 = 1 << 20;
+
+/// Something that a person must decide.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Question {
+    /// Its id: that of the event that waits.
+    pub id: String,
+    /// The trace that waits.
+    pub trace_id: String,
+    /// What waits.
+    pub subject: EventRef,
+    /// What would happen, in one line.
+    pub title: String,
+    /// How dangerous it is taken to be.
+    pub risk: String,
+    /// Why the agent wants it.
+    pub justification: String,
+    /// Why a person is asked.
+    pub reasons: Vec<String>,
+    /// The stored input.
+    pub input: Option<Hash>,
+    /// What would run, without its secrets.
+    pub call: Option<ToolCall>,
+    /// When it was asked.
+    pub asked_at: Timestamp,
+    /// From when on an answer no longer counts; silence is a no.
+    pub deadline: Option<Timestamp>,
+}
+
+/// What a person says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PersonsAnswer {
+    /// It may happen.
+    Yes,
+    /// It may not.
+    No,
+}
+
+impl Workspace {
+    /// Every question that waits, the oldest first, and the sessions that could not be looked at.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn questions(&self) -> Result<(Vec<Question>, Vec<String>), WorkspaceError> {
+        let open: Vec<String> = self.log_state(|log| {
+            let sessions = log.open.iter().filter(|(_, open)| open.kind == TraceKind::Session);
+            sessions.map(|(id, _)| id.clone()).collect()
+        })?;
+        let mut questions = Vec::new();
+        let mut unreadable = Vec::new();
+        for id in open {
+            // One damaged trace must not silence the others.
+            match id.parse().map(|id| self.questions_of(id)) {
+                Ok(Ok(found)) => questions.extend(found),
+                _ => unreadable.push(id),
+            }
+        }
+        let now = self.now();
+        questions.retain(|question| question.deadline.is_none_or(|deadline| now < deadline));
+        questions.sort_by(|a, b| (a.asked_at, &a.id).cmp(&(b.asked_at, &b.id)));
+        Ok((questions, unreadable))
+    }
+
+    /// The questions of one session.
+    ///
+    /// # Errors
+    /// The trace cannot be read.
+    pub fn questions_of(&self, id: Ulid) -> Result<Vec<Question>, WorkspaceError> {
+        let waiting: Vec<u64> = self.session(id)?.look(|state| {
+            let asked = |review| matches!(review, Some((ReviewDecision::Asked, _)));
+            let intents = state.intents.iter().filter(|(_, intent)| asked(intent.review));
+            intents.map(|(&seq, _)| seq).collect()
+        })?;
+        if waiting.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut questions: Vec<Question> = Vec::new();
+        let read = each_event(&self.trace_file(id), LedgerId::Trace(id), |event| {
+            let seq = event.seq.unwrap_or_default();
+            match event.event_type {
+                EventType::ToolIntentSigned if waiting.contains(&seq) => {
+                    questions.push(self.question(&event));
+                }
+                EventType::ToolIntentReviewed => ask(&mut questions, &event),
+                _ => {}
+            }
+        });
+        let _ = read.map_err(|source| WorkspaceError::Io { doing: "read the trace", source })?;
+        Ok(questions)
+    }
+
+    fn question(&self, intent: &Event) -> Question {
+        let text = |name: &str| {
+            intent.payload.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let input: Option<Hash> = text("normalized_input_hash").parse().ok();
+        let call = input
+            .and_then(|hash| self.store().get(&hash, INPUT_BYTES_MAX).ok())
+            .and_then(|bytes| serde_json::from_slice::<ToolCall>(&bytes).ok());
+        Question {
+            id: intent.event_id.clone(),
+            trace_id: intent.trace_id.clone(),
+            subject: EventRef {
+                event_id: intent.event_id.clone(),
+                seq: intent.seq.unwrap_or_default(),
+            },
+            title: call.as_ref().map_or_else(|| text("tool_name"), ToolCall::title),
+            risk: text("safety_classification"),
+            justification: text("justification"),
+            reasons: Vec::new(),
+            input,
+            call,
+            asked_at: intent.created_at,
+            deadline: None,
+        }
+    }
+
+    /// Answers a question. When it returns, the answer survives power loss.
+    ///
+    /// # Errors
+    /// It was answered already, its time is over, or the answer could not be recorded.
+    pub fn answer(
+        &self,
+        question: &Question,
+        answer: PersonsAnswer,
+        reason: Option<&str>,
+    ) -> Result<Recorded, WorkspaceError> {
+        let not_open = || WriteError::Refused(Refusal::NotAsked { id: question.id.clone() });
+        let id: Ulid = question.trace_id.parse().map_err(|_| not_open())?;
+        let decision = match answer {
+            PersonsAnswer::Yes => ReviewDecision::Approved,
+            PersonsAnswer::No => ReviewDecision::Blocked,
+        };
+        let said = match answer {
+            PersonsAnswer::Yes => "a person approved it",
+            PersonsAnswer::No => "a person refused it",
+        };
+        let command = SessionCommand::ReviewIntent {
+            by: Role::Operator,
+            subject: question.subject.clone(),
+            decision,
+            reasons: vec![reason.map_or_else(|| said.to_owned(), countersign_format::text::to_nfc)],
+            deadline: None,
+            channel: Some(self.operator_channel()?.to_owned()),
+            artifacts: Vec::new(),
+        };
+        match self.session(id)?.submit(command) {
+            Err(WriteError::Refused(Refusal::NoSuchReference { .. })) => Err(not_open().into()),
+            other => Ok(other?),
+        }
+    }
+
+    /// How the operator's key is kept, which is how an answer is given.
+    fn operator_channel(&self) -> Result<&'static str, WorkspaceError> {
+        Ok(match self.operator_protection()? {
+            Protection::Passphrase => "protected-key",
+            _ => "unprotected-key",
+        })
+    }
+}
+
+/// Notes why and until when a person was asked.
+fn ask(questions: &mut [Question], review: &Event) {
+    let member = |name: &str| review.payload.get(name).cloned().unwrap_or_default();
+    let subject: Option<EventRef> = serde_json::from_value(member("subject")).ok();
+    let question =
+        questions.iter_mut().find(|question| Some(&question.subject) == subject.as_ref());
+    if let (Some(question), Some("asked")) = (question, member("decision").as_str()) {
+        question.reasons = serde_json::from_value(member("reasons")).unwrap_or_default();
+        question.deadline = serde_json::from_value(member("deadline")).ok();
+        question.asked_at = review.created_at;
+    }
+}

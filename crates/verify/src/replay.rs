@@ -1,0 +1,102 @@
+//! The rules by which a trace was written, run over it again.
+//!
+//! Which check a broken rule belongs to is decided here; what the rules are, by the protocol.
+
+use countersign_format::event::{Event, EventType, TraceKind};
+use countersign_format::report::FailureCode;
+use countersign_format::shape::Dialect;
+use countersign_protocol::recording::RecordingState;
+use countersign_protocol::session::SessionState;
+use countersign_protocol::{Refusal, State as _, roles};
+
+use crate::findings::{CheckId, Findings, Place};
+use crate::profile::Profile;
+
+/// What the events of a trace come to, as far as its rules are known.
+pub(crate) enum Replay {
+    Recording(Box<RecordingState>),
+    Session(Box<SessionState>),
+    /// Of such traces this version knows the roles only.
+    Roles(TraceKind),
+}
+
+impl Replay {
+    pub(crate) fn new(kind: TraceKind, dialect: Dialect) -> Self {
+        match (kind, dialect) {
+            (TraceKind::Recording, _) => Self::Recording(Box::default()),
+            // Schema 1.0 has no links, so that nobody can tell what belongs to what.
+            (TraceKind::Session, Dialect::V1_1) => Self::Session(Box::default()),
+            _ => Self::Roles(kind),
+        }
+    }
+
+    /// Whether what comes next depends on everything before it.
+    pub(crate) const fn has_state(&self) -> bool {
+        !matches!(self, Self::Roles(_))
+    }
+
+    /// Says what was not allowed, and takes the event in all the same.
+    pub(crate) fn step(
+        &mut self,
+        event: &Event,
+        place: &Place,
+        profile: &Profile,
+        findings: &mut Findings,
+    ) {
+        let admitted = match self {
+            Self::Recording(state) => state.admit(event),
+            Self::Session(state) => state.admit(event),
+            Self::Roles(kind) => roles::admit(*kind, event),
+        };
+        match self {
+            Self::Recording(state) => state.apply(event),
+            Self::Session(state) => state.apply(event),
+            Self::Roles(_) => {}
+        }
+        match admitted {
+            Err(refusal) => {
+                findings.broken_rule(rule(&refusal), profile, place, refusal.to_string());
+            }
+            Ok(()) if event.event_type == EventType::FinalStatementSigned => {
+                self.disputes(place, profile, findings);
+            }
+            Ok(()) => {}
+        }
+    }
+
+    /// Claims that stand although the critic's doubt was not answered by anything new.
+    fn disputes(&self, place: &Place, profile: &Profile, findings: &mut Findings) {
+        let Self::Session(state) = self else { return };
+        for claim_id in &state.disputed {
+            let message =
+                format!("the claim {claim_id} was challenged and upheld with nothing new since");
+            let check = CheckId::ClaimEvidence;
+            if profile.disputes_settled {
+                findings.fail(check, FailureCode::ClaimUnproven, place, message);
+            } else {
+                findings.warn(check, "CLAIM_DISPUTED", place, message);
+            }
+        }
+    }
+}
+
+/// The check that a refusal belongs to, and its code.
+const fn rule(refusal: &Refusal) -> (CheckId, FailureCode) {
+    match refusal {
+        Refusal::EvidenceTooThin { .. }
+        | Refusal::EvidenceUnmet { .. }
+        | Refusal::ArtifactUnlisted { event: EventType::ClaimIssued, .. } => {
+            (CheckId::ClaimEvidence, FailureCode::ClaimUnproven)
+        }
+        Refusal::NoFinalStatement
+        | Refusal::NoAuditUnderWay
+        | Refusal::AuditUnderWay
+        | Refusal::NoSuchReference { event: EventType::VerificationRunCompleted, .. }
+        | Refusal::NoClaims
+        | Refusal::ExecutionsOpen { .. }
+        | Refusal::ChallengeOpen { .. }
+        | Refusal::ResolutionUnfit { .. }
+        | Refusal::OtherClaims { .. } => (CheckId::Finalization, FailureCode::RolePolicyViolation),
+        _ => (CheckId::RolePolicy, FailureCode::RolePolicyViolation),
+    }
+}

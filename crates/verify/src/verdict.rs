@@ -1,0 +1,121 @@
+//! From findings to a report.
+
+use countersign_format::event::{Event, EventType, SCHEMA_VERSION, TraceKind};
+use countersign_format::hash::Hash;
+use countersign_format::report::{Approvals, Closed, Metrics, Signer, VerificationReport};
+use countersign_format::role::Role;
+use countersign_format::time::Timestamp;
+use countersign_format::trace_session::TraceStatus;
+use serde_json::Value;
+
+use crate::findings::{CheckId, Findings};
+
+/// What no verdict of this reader shows.
+const NOT_PROVEN: [&str; 6] = [
+    "that a claim is true",
+    "that nothing happened outside the channel that was recorded",
+    "which model acted",
+    "that roles were separate people or processes",
+    "when something happened, beyond the signer's word and a checkpoint kept elsewhere",
+    "anything against someone who holds the keys and the disk, since that checkpoint",
+];
+const ARTIFACTS_UNREAD: &str = "that the artifacts are there and whole: they were not read";
+
+/// Everything that a report says besides the findings.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) report_id: String,
+    pub(crate) now: Timestamp,
+    pub(crate) profile: &'static str,
+    pub(crate) trace_id: String,
+    pub(crate) kind: Option<TraceKind>,
+    pub(crate) head: Option<Hash>,
+    pub(crate) ended: Option<TraceStatus>,
+    pub(crate) closed: Closed,
+    pub(crate) signer: Signer,
+    pub(crate) root: Option<Hash>,
+    pub(crate) signatures_checked: bool,
+    pub(crate) artifacts_read: bool,
+    pub(crate) approvals: Approvals,
+    pub(crate) metrics: Metrics,
+}
+
+impl Verdict {
+    pub(crate) fn into_report(self, mut findings: Findings) -> VerificationReport {
+        let events = self.metrics.events;
+        for check in [CheckId::Schema, CheckId::EventHash, CheckId::Chain] {
+            findings.scope(check, format!("{events} events"));
+        }
+        let signatures = self.metrics.signatures_verified;
+        findings.scope(CheckId::Signature, format!("{signatures} signatures"));
+        if let Some(root) = self.root {
+            findings.evidence(CheckId::Signature, format!("root {root}"));
+        }
+        let verification_status = findings.status();
+        let unlisted = findings.unlisted();
+        let (checks, failures, warnings) = findings.into_parts();
+        let unread = (!self.artifacts_read).then_some(ARTIFACTS_UNREAD);
+        let not_proven = NOT_PROVEN.into_iter().chain(unread).map(str::to_owned).collect();
+        let mut report = VerificationReport {
+            schema_version: SCHEMA_VERSION.to_owned(),
+            summary: self.summary(failures.len(), unlisted),
+            report_id: self.report_id,
+            trace_id: self.trace_id,
+            kind: self.kind,
+            head: self.head,
+            verified_at: self.now,
+            verification_status,
+            closed: self.closed,
+            signer: self.signer,
+            root: self.root,
+            profile: self.profile.to_owned(),
+            checks,
+            failures,
+            warnings,
+            approvals: self.approvals,
+            not_proven,
+            metrics: self.metrics,
+            report_digest: None,
+        };
+        report.report_digest = Some(report.digest());
+        report
+    }
+
+    fn summary(&self, failures: usize, unlisted: u64) -> String {
+        let is_log = self.kind == Some(TraceKind::Log);
+        let mut summary = match (failures, self.ended) {
+            (0, _) if !self.signatures_checked && !is_log => {
+                "the bytes agree with themselves, but no signature was checked".to_owned()
+            }
+            (0, Some(status)) => format!("intact; the trace ended: {}", status.as_str()),
+            (0, None) if is_log => "intact as far as it goes; a log never ends".to_owned(),
+            (0, None) => "intact as far as it goes; the trace has not ended".to_owned(),
+            (1, _) => "1 failure".to_owned(),
+            (count, _) => format!("{count} failures"),
+        };
+        if self.kind == Some(TraceKind::Recording) {
+            summary.push_str(" (a recording: what the recorder saw of an outside agent)");
+        }
+        if unlisted > 0 {
+            summary.push_str(&format!(" and {unlisted} more findings that are not listed"));
+        }
+        summary
+    }
+}
+
+/// Counts what a person permitted.
+pub(crate) fn count_approval(event: &Event, approvals: &mut Approvals) {
+    let member = |name: &str| event.payload.get(name).and_then(Value::as_str);
+    let approved = event.event_type == EventType::ToolIntentReviewed
+        && event.actor.role == Role::Operator
+        && member("decision") == Some("approved");
+    if approved {
+        let count = match member("channel") {
+            Some("protected-key") => &mut approvals.protected_key,
+            Some("unprotected-key") => &mut approvals.unprotected_key,
+            Some("client-prompt") => &mut approvals.client_prompt,
+            _ => &mut approvals.unstated,
+        };
+        *count += 1;
+    }
+}
