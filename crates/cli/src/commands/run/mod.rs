@@ -73,7 +73,11 @@ pub(crate) fn run(args: &RunArgs, caller: &mut Caller) -> Result<Exit, CommandEr
         Some(path) => Some(read_task(&DocumentSource::from_argument(Some(path)))?),
         None => None,
     };
-    let workspace = workspace(caller)?;
+    let workspace = match &args.resume {
+        // What is to be resumed is not in a workspace that is only just made.
+        Some(_) => caller.workspace()?,
+        None => workspace(caller)?,
+    };
     let root = root_of(&workspace)?;
     let given = match given {
         None if !args.command.is_empty() => Some(command_task(args, &root)?),
@@ -198,13 +202,14 @@ fn read_task(source: &DocumentSource) -> Result<TaskText, CommandError> {
     if document.length > TASK_BYTES_MAX {
         return Err(CommandError::no(TaskFault::too_long(document.length).to_string()));
     }
-    let text = String::from_utf8(document.bytes)
-        .map_err(|error| CommandError::failed_doing("the task is not text", error))?;
-    TaskText::parse(text).map_err(|faults| {
+    let no_task = |faults: Vec<TaskFault>| {
         CommandError::no(format!("{source} is not a task"))
             .with_details(faults.iter().map(ToString::to_string))
             .with_hint("docs/formats/task.md says what a task looks like")
-    })
+    };
+    let task = Task::from_bytes(&document.bytes).map_err(no_task)?;
+    let text = String::from_utf8_lossy(&document.bytes).into_owned();
+    Ok(TaskText { task, text })
 }
 
 /// The task of one command.

@@ -273,3 +273,19 @@ fn a_claim_for_which_nothing_was_printed_is_doubted_under_strict_policy_and_made
     assert_eq!(stage.text(evidence.last().unwrap()), r#"{"argv":["true"],"tool":"exec"}"#);
     assert_eq!(stage.place.run(&["verify", &stage.trace(), "--profile", "strict"]).code, 0);
 }
+
+#[test]
+fn resuming_makes_no_workspace_and_what_is_no_task_is_told_as_by_check() {
+    let place = crate::place::Place::empty();
+    let screen = place.run(&["run", "--resume", "01j"]);
+    assert_eq!(screen.code, 1, "{screen}");
+    assert!(screen.stderr.starts_with("error: no workspace in `$PLACE` or above\n"), "{screen}");
+    assert!(!place.path().join(".countersign").exists());
+    std::fs::write(place.path().join("task.toml"), b"task_id = \"\xff\"").unwrap();
+    let screen = place.run(&["run", "task.toml"]);
+    assert_eq!(screen.code, 3, "{screen}");
+    assert!(
+        screen.stderr.starts_with("error: `task.toml` is not a task\n  line 1, column 12: "),
+        "{screen}"
+    );
+}
