@@ -690,6 +690,7 @@ class Evidence:
     def __init__(self, home, trace_id, findings):
         self.home, self.trace_id, self.findings = home, trace_id, findings
         self.named, self.redacted, self.contradicted, self.run = {}, set(), set(), None
+        self.passed, self.concluded = None, False
 
     def stored(self, digest):
         """The bytes under a hash, or None. A link is not followed, below the workspace nowhere."""
@@ -700,17 +701,22 @@ class Evidence:
                 return None
         return path.read_bytes() if path.is_file() else None
 
-    def meet(self, event, index, head, sound):
+    def meet(self, event, index, head, sound, vouched):
         for artifact in event["artifacts"]:
             digest, size = artifact["artifact_hash"], artifact["byte_size"]
             if self.named.setdefault(digest, (index, size))[1] != size and digest not in self.contradicted:
                 self.contradicted.add(digest)
                 self.findings.fail("ARTIFACT_HASH_MISMATCH", f"event {index}: {digest} had another size before")
         kind = event["event_type"]
-        if kind == "artifact_redacted" and event["payload"]["artifact_hash"] in self.named:
+        if vouched and kind == "artifact_redacted" and event["payload"]["artifact_hash"] in self.named:
             self.redacted.add(event["payload"]["artifact_hash"])
+        if kind == "verification_run_completed":
+            self.passed = index if event["payload"]["verification_status"] != "fail" else None
         if not sound:
             return
+        self.concluded |= kind == "final_statement_signed"
+        if kind == "verification_run_started" and not self.concluded:
+            self.findings.fail("SCHEMA_INVALID", f"event {index}: an audit without a final statement")
         if kind == "verification_run_completed" and self.run:
             self.audit(event, index, self.run)
             self.run = None
@@ -739,14 +745,21 @@ class Evidence:
         return None
 
     def check(self):
+        stale = False
         for digest, (index, size) in sorted(self.named.items(), key=lambda item: item[1]):
             data = self.stored(digest)
             if data is None and digest in self.redacted:
                 self.findings.warn("REDACTION_LIMITED", f"event {index}: {digest} was redacted")
-            elif data is None:
+                continue
+            if data is not None and (sha256(data), len(data)) == (digest, size):
+                continue
+            stale |= self.passed is not None and index < self.passed
+            if data is None:
                 self.findings.fail("ARTIFACT_MISSING", f"event {index}: {digest} is not in the store")
-            elif (sha256(data), len(data)) != (digest, size) and digest not in self.contradicted:
+            elif digest not in self.contradicted:
                 self.findings.fail("ARTIFACT_HASH_MISMATCH", f"event {index}: {digest} has other bytes")
+        if stale:
+            self.findings.warn("RECORDED_VERDICT_STALE", f"event {self.passed}: the audit saw it whole")
 
 
 class Trace:
@@ -775,12 +788,12 @@ class Trace:
 
     def meet(self, event, signed, valid, index, keys):
         try:
-            judge_signature(event, signed, index, keys, self.trace_id, self.findings)
-            self.ended |= valid and ends_trace(event)
+            vouched = judge_signature(event, signed, index, keys, self.trace_id, self.findings)
+            self.ended |= valid and vouched and ends_trace(event)
             if valid and index == 0:
                 self.pin = event["payload"]["log"]
             if valid:
-                self.evidence.meet(event, index, self.walk.head, self.walk.sound)
+                self.evidence.meet(event, index, self.walk.head, self.walk.sound, vouched)
         except MISSHAPEN as error:
             self.findings.fail("SCHEMA_INVALID", f"event {index}: misshapen: {error!r}")
         while self.extents and self.extents[0][0] <= self.walk.index:

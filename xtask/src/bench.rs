@@ -10,10 +10,12 @@ mod clock;
 mod crowd;
 mod growth;
 mod home;
+mod long;
 mod open;
 mod seal;
 mod start;
 mod tidy;
+mod verify;
 
 use std::fmt;
 
@@ -73,6 +75,8 @@ const FIGURES: &[Figure] = &[
     ("growth", growth::measure),
     ("open", open::measure),
     ("calls", calls::measure),
+    ("verify", verify::measure),
+    ("verify-5m", verify::measure_many),
     ("start", start::measure),
     ("tidy", tidy::measure),
 ];
@@ -104,6 +108,19 @@ pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
         missed.extend(misses(&measured));
     }
     verdict(&missed)
+}
+
+/// Writes a workspace with a closed recording, for whoever wants to look at a long one.
+pub(crate) fn write_recording(dir: &str, events: &str) -> Result<(), Failure> {
+    let count = events.parse().ok().filter(|&count| count >= 10);
+    let count = count.ok_or_else(|| Failure::Usage(format!("`{events}` is no number from 10")))?;
+    let dir = std::path::Path::new(dir);
+    if dir.exists() {
+        return Err(Failure::Chore(format!("`{}` is there already", dir.display())));
+    }
+    let recording = long::write(dir, count)?;
+    println!("{}\nroot {}", recording.events.display(), recording.root);
+    Ok(())
 }
 
 /// The names of those that do not reach their target.

@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "chores talk to the terminal")]
 
 mod bench;
+mod fire;
 mod place;
 mod test;
 mod tidy;
@@ -19,6 +20,9 @@ usage: cargo xtask CHORE
                          --quick installs nothing
   tidy                   the house rules
   bench [NAME] [--json]  figures against their bounds
+  recording DIR EVENTS   writes a workspace with a closed recording of that many events
+  fire [NAME] [--seed S] [--count N]
+                         what takes too long for every test run; N draws that many
   vectors                writes docs/formats/schemas, docs/formats/vectors and the tables of event.md";
 
 /// Why a chore did not succeed.
@@ -56,6 +60,8 @@ fn run(arguments: &[&str]) -> Result<(), Failure> {
         ["test", options @ ..] => test::run(test::Install::parse(options)?),
         ["tidy"] => Ok(tidy::run()?),
         ["bench", options @ ..] => bench::run(options),
+        ["recording", dir, events] => bench::write_recording(dir, events),
+        ["fire", options @ ..] => fire::run(options),
         ["vectors"] => Ok(vectors::run()?),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -13,6 +13,10 @@ use crate::{Failure, tidy};
 /// In which variable tests find a Python interpreter that has `cryptography`.
 const PYTHON_VARIABLE: &str = "COUNTERSIGN_TEST_PYTHON";
 
+/// In which variables tests find Node and a browser.
+const NODE_VARIABLE: &str = "COUNTERSIGN_TEST_NODE";
+const BROWSER_VARIABLE: &str = "COUNTERSIGN_TEST_BROWSER";
+
 /// What to do about missing tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Install {
@@ -56,6 +60,12 @@ pub(crate) fn run(install: Install) -> Result<(), Failure> {
         let mut tests = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
         if let Some(python) = &python {
             tests.env(PYTHON_VARIABLE, python);
+        }
+        if let Some(node) = needs::node() {
+            tests.env(NODE_VARIABLE, node);
+        }
+        if let Some(browser) = needs::browser() {
+            tests.env(BROWSER_VARIABLE, browser);
         }
         succeed(&mut tests)
     })?;

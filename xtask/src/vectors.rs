@@ -1,4 +1,5 @@
-//! What is generated into `docs/formats`: JSON Schemas, test vectors, and the tables of `event.md`.
+//! What is generated: into `docs/formats` JSON Schemas, test vectors and the tables of `event.md`,
+//! and the tables of the second verifier.
 //!
 //! Everything comes from fixed seeds, times and ids, so a second run writes the same bytes. A test
 //! fails where a checked-in file is not what would be generated.
@@ -7,7 +8,10 @@ mod canonical;
 mod events;
 mod home;
 mod page;
+mod portable;
+mod projections;
 mod proofs;
+mod shapes;
 mod signatures;
 mod traces;
 
@@ -22,6 +26,8 @@ use crate::place;
 
 const SCHEMAS: &str = "docs/formats/schemas";
 const VECTORS: &str = "docs/formats/vectors";
+/// Made by `tests/independent/traces_1_0.py`, without any code of ours.
+const TRACES_1_0: &str = "docs/formats/vectors/traces-1.0";
 const EVENT_PAGE: &str = "docs/formats/event.md";
 
 /// Generated files by their path from the root of the repository.
@@ -70,9 +76,16 @@ fn generate(root: &Path) -> Result<Files, String> {
     for (path, bytes) in home::files()? {
         files.insert(format!("{VECTORS}/homes/{path}"), bytes);
     }
+    for (name, bytes) in projections::files(&root.join(TRACES_1_0))? {
+        files.insert(format!("{VECTORS}/projections/{name}"), bytes);
+    }
+    for (path, bytes) in portable::files()? {
+        files.insert(format!("{VECTORS}/proofs/{path}"), bytes);
+    }
     let page = fs::read_to_string(root.join(EVENT_PAGE))
         .map_err(|error| format!("cannot read `{EVENT_PAGE}`: {error}"))?;
     files.insert(EVENT_PAGE.to_owned(), page::with_tables(&page)?.into_bytes());
+    files.insert(shapes::PATH.to_owned(), shapes::module()?.into_bytes());
     Ok(files)
 }
 
@@ -85,6 +98,9 @@ fn present(root: &Path) -> Result<Vec<String>, String> {
         for entry in entries {
             let entry = entry.map_err(|error| format!("cannot list `{directory}`: {error}"))?;
             let path = format!("{directory}/{}", entry.file_name().to_string_lossy());
+            if path == TRACES_1_0 {
+                continue;
+            }
             if entry.path().is_dir() {
                 waiting.push(path);
             } else {
@@ -116,7 +132,7 @@ mod tests {
         let root = place::root();
         let files = generate(&root).unwrap();
         let mut present = present(&root).unwrap();
-        present.push(EVENT_PAGE.to_owned());
+        present.extend([EVENT_PAGE, shapes::PATH].map(str::to_owned));
         present.sort();
         let expected: Vec<_> = files.keys().cloned().collect();
         assert_eq!(present, expected, "run `cargo xtask vectors`");

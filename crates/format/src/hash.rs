@@ -91,7 +91,19 @@ impl FromStr for Hash {
     type Err = NotAHash;
 
     fn from_str(text: &str) -> Result<Self, NotAHash> {
-        unhex(text).and_then(|bytes| bytes.try_into().ok()).map(Self).ok_or(NotAHash)
+        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return Err(NotAHash) };
+        if pairs.len() != 32 {
+            return Err(NotAHash);
+        }
+        let mut bytes = [0; 32];
+        let mut wrong = 0;
+        for (byte, &[high, low]) in bytes.iter_mut().zip(pairs) {
+            let (high, low) = (nibble(high), nibble(low));
+            wrong |= high | low;
+            *byte = (high << 4) | (low & 15);
+        }
+        // One look at the end: what is no digit has a bit above the four of a digit.
+        if wrong > 15 { Err(NotAHash) } else { Ok(Self(bytes)) }
     }
 }
 
@@ -126,11 +138,16 @@ const fn digit(nibble: u8) -> u8 {
 /// The bytes of an even number of lowercase hexadecimal digits.
 #[must_use]
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
-    let nibble = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
+    let digit = |byte: u8| Some(nibble(byte)).filter(|&value| value < 16);
     let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    pairs.iter().map(|&[high, low]| Some((nibble(high)? << 4) | nibble(low)?)).collect()
+    pairs.iter().map(|&[high, low]| Some((digit(high)? << 4) | digit(low)?)).collect()
+}
+
+/// The value of a lowercase hexadecimal digit; of anything else a value that is none.
+const fn nibble(byte: u8) -> u8 {
+    match byte {
+        b'0'..=b'9' => byte - b'0',
+        b'a'..=b'f' => byte - b'a' + 10,
+        _ => 255,
+    }
 }

@@ -9,6 +9,19 @@ use crate::time::Timestamp;
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
+/// What a character of the alphabet counts for; of anything else a value that is none.
+const fn digit(byte: u8) -> u8 {
+    match byte {
+        b'0'..=b'9' => byte - b'0',
+        b'a'..=b'h' => byte - b'a' + 10,
+        b'j' | b'k' => byte - b'j' + 18,
+        b'm' | b'n' => byte - b'm' + 20,
+        b'p'..=b't' => byte - b'p' + 22,
+        b'v'..=b'z' => byte - b'v' + 27,
+        _ => 255,
+    }
+}
+
 /// A ULID in its lowercase form: 48 bits of time, 80 of randomness, in 26 characters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ulid(u128);
@@ -70,8 +83,8 @@ impl FromStr for Ulid {
         }
         text.bytes()
             .try_fold(0u128, |value, byte| {
-                let digit = ALPHABET.iter().position(|&letter| letter == byte)?;
-                Some((value << 5) | u128::try_from(digit).ok()?)
+                let digit = digit(byte);
+                (digit < 32).then(|| (value << 5) | u128::from(digit))
             })
             .map(Self)
             .ok_or(NotAUlid)
@@ -113,6 +126,14 @@ pub fn is_claim_id(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_counts_for_its_place_in_the_alphabet_or_for_nothing() {
+        for byte in 0..=255 {
+            let place = ALPHABET.iter().position(|&letter| letter == byte);
+            assert_eq!(usize::from(digit(byte)), place.unwrap_or(255), "{byte}");
+        }
+    }
 
     #[test]
     fn a_ulid_is_written_in_lowercase_and_sorts_by_time() {

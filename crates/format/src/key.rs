@@ -15,8 +15,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::hash::{Hash, hex, unhex};
 
 mod identity;
+mod prepared;
 
 pub use identity::{AGENT_IDENTITY, AgentIdentity, KeyStatus};
+pub use prepared::PreparedKey;
 
 /// The one signature algorithm.
 pub const KEY_ALGORITHM: &str = "ed25519";

@@ -14,6 +14,7 @@ pub mod key;
 pub mod merkle;
 pub mod note;
 pub mod path;
+pub mod proof;
 pub mod python;
 pub mod receipt;
 pub mod report;

@@ -4,10 +4,13 @@
 //! or too few is refused. A path does not bind the size of the tree, so a size and a root must come
 //! from one checkpoint; signing those is left to [`crate::note`].
 
+mod tree;
+
 use serde::{Deserialize, Serialize};
 
 use crate::hash::Hash;
 use crate::json::INTEGER_MAX;
+pub use tree::Tree;
 
 /// Leaves that a stored frontier may claim: an integer that every JSON reader agrees about.
 pub const TREE_SIZE_MAX: u64 = INTEGER_MAX.unsigned_abs();

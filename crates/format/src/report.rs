@@ -300,7 +300,7 @@ pub enum Severity {
 
 const COUNT: Shape = Shape::Integer(0, INTEGER_MAX);
 
-static CHECK: Fields = Fields {
+pub(crate) static CHECK: Fields = Fields {
     name: "Check",
     doc: "Something that was looked at.",
     fields: &[
@@ -313,7 +313,7 @@ static CHECK: Fields = Fields {
     unknown: Unknown::Kept,
 };
 
-static FAILURE: Fields = Fields {
+pub(crate) static FAILURE: Fields = Fields {
     name: "Failure",
     doc: "Something wrong.",
     fields: &[
@@ -329,7 +329,7 @@ static FAILURE: Fields = Fields {
     unknown: Unknown::Kept,
 };
 
-static WARNING: Fields = Fields {
+pub(crate) static WARNING: Fields = Fields {
     name: "Warning",
     doc: "Something to know.",
     fields: &[

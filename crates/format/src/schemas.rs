@@ -10,6 +10,7 @@ use crate::event::artifact::ARTIFACT_DESCRIPTOR;
 use crate::event::{PROTOCOL_EVENT, SIGNATURE, event_schema};
 use crate::exit::{AGENT_SESSION_COMPLETED_FIELDS, EXIT_SIGNAL_FIELDS};
 use crate::key::AGENT_IDENTITY;
+use crate::proof::{EQUIVOCATION, EQUIVOCATION_REPORT, EVENT_PROOF, INCLUSION_REPORT};
 use crate::receipt::AGENT_ACTION;
 use crate::report::VERIFICATION_REPORT;
 use crate::shape::{Fields, document_schema, object_schema};
@@ -30,12 +31,16 @@ pub const MESSAGE_ENVELOPE_MEMBERS: [&str; 10] = [
 ];
 
 /// The documents that are described by one table, by the name of their schema.
-pub static DOCUMENTS: [(&str, &Fields); 9] = [
+pub static DOCUMENTS: [(&str, &Fields); 13] = [
     ("agent-action", &AGENT_ACTION),
     ("agent-identity", &AGENT_IDENTITY),
     ("agent-session-completed", &AGENT_SESSION_COMPLETED_FIELDS),
     ("artifact-descriptor", &ARTIFACT_DESCRIPTOR),
+    ("equivocation", &EQUIVOCATION),
+    ("equivocation-report", &EQUIVOCATION_REPORT),
+    ("event-proof", &EVENT_PROOF),
     ("exit-signal", &EXIT_SIGNAL_FIELDS),
+    ("inclusion-report", &INCLUSION_REPORT),
     ("input-envelope", &INPUT_ENVELOPE_FIELDS),
     ("output-envelope", &OUTPUT_ENVELOPE_FIELDS),
     ("trace-session", &TRACE_SESSION),

@@ -30,6 +30,8 @@ pub enum Shape {
     Text,
     /// A string with at least one character.
     NonEmptyText,
+    /// A string that quotes other bytes: whatever its text, it is not that of an event.
+    Quoted,
     /// An integer in this range, written without fraction or exponent.
     Integer(i64, i64),
     /// Any number.
@@ -144,6 +146,74 @@ impl fmt::Display for Fault {
 pub const FAULTS_MAX: usize = 200;
 /// Bytes of a listed pointer: keys may be as long as a document, and each fault would repeat them.
 const POINTER_BYTES_MAX: usize = 1024;
+
+/// Whether `value` has `shape`, as [`Checker::check`] would say without a word. Most documents have
+/// theirs, and then no place in them needs a name.
+#[must_use]
+pub fn fits(dialect: Dialect, shape: &Shape, value: &Value) -> bool {
+    match (shape, value) {
+        (Shape::Any, _) => is_any(value),
+        (Shape::Nullable(_), Value::Null) | (Shape::Bool, Value::Bool(_)) => true,
+        (Shape::Nullable(inner), _) => fits(dialect, inner, value),
+        (Shape::List(inner), Value::Array(elements)) => {
+            elements.iter().all(|element| fits(dialect, inner, element))
+        }
+        (Shape::MapOf(inner), Value::Object(members)) => members
+            .iter()
+            .all(|(key, member)| text::check(key).is_ok() && fits(dialect, inner, member)),
+        (Shape::Object(fields), Value::Object(members)) => fits_members(dialect, fields, members),
+        (Shape::Number, Value::Number(_)) => true,
+        (Shape::Integer(min, max), Value::Number(number)) => {
+            number.as_i64().is_some_and(|integer| (*min..=*max).contains(&integer))
+        }
+        (
+            Shape::Bool
+            | Shape::Number
+            | Shape::Integer(..)
+            | Shape::List(_)
+            | Shape::MapOf(_)
+            | Shape::Object(_),
+            _,
+        ) => false,
+        (_, Value::String(text)) => Checker::new(dialect).takes(shape, text),
+        _ => false,
+    }
+}
+
+/// As [`fits`], for the members of an object.
+#[must_use]
+pub fn fits_members(dialect: Dialect, fields: &Fields, members: &Map<String, Value>) -> bool {
+    let mut missing = 0;
+    for field in fields.fields {
+        missing += usize::from(Checker::new(dialect).needs(field));
+    }
+    for (key, member) in members {
+        match fields.fields.iter().find(|field| field.name == key) {
+            Some(field) => {
+                missing -= usize::from(Checker::new(dialect).needs(field));
+                if !fits(dialect, &field.shape, member) {
+                    return false;
+                }
+            }
+            None if fields.unknown == Unknown::Refused => return false,
+            None if text::check(key).is_err() || !is_any(member) => return false,
+            None => {}
+        }
+    }
+    missing == 0
+}
+
+/// Whether all text in `value` may stand in an event.
+fn is_any(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text::check(text).is_ok(),
+        Value::Array(elements) => elements.iter().all(is_any),
+        Value::Object(members) => {
+            members.iter().all(|(key, member)| text::check(key).is_ok() && is_any(member))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+    }
+}
 
 /// Collects faults while a document is walked.
 #[derive(Debug)]
@@ -319,11 +389,14 @@ impl Checker {
 
     /// What is wrong with `text` as this shape.
     fn objection(&self, shape: &Shape, text: &str) -> Option<String> {
-        if let Err(fault) = text::check(text) {
+        // A line whose texts are NFC need not be NFC itself: an escape ends in a letter.
+        if let (false, Err(fault)) = (matches!(shape, Shape::Quoted), text::check(text)) {
             return Some(fault.to_string());
         }
         let wanted = match shape {
-            Shape::NonEmptyText if text.is_empty() => "must not be empty".to_owned(),
+            Shape::NonEmptyText | Shape::Quoted if text.is_empty() => {
+                "must not be empty".to_owned()
+            }
             Shape::Hash if text.parse::<hash::Hash>().is_err() => hash::NotAHash.to_string(),
             Shape::Ulid if !self.is_ulid(text) => id::NotAUlid.to_string(),
             Shape::ClaimId if !self.is_claim_id(text) => {
@@ -452,7 +525,7 @@ fn schema(shape: &Shape) -> Value {
         Shape::Any => json!({}),
         Shape::Bool => json!({ "type": "boolean" }),
         Shape::Text => json!({ "type": "string" }),
-        Shape::NonEmptyText => json!({ "type": "string", "minLength": 1 }),
+        Shape::NonEmptyText | Shape::Quoted => json!({ "type": "string", "minLength": 1 }),
         Shape::Integer(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Shape::Number => json!({ "type": "number" }),
         Shape::Hash => pattern("^[0-9a-f]{64}$"),

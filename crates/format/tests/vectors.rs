@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use countersign_format::event::{Reading, check_event_bytes};
 use countersign_format::hash::{Hash, hex, unhex};
-use countersign_format::key::{PublicKey, SecretKey, Signature};
+use countersign_format::key::{PreparedKey, PublicKey, SecretKey, Signature};
 use countersign_format::merkle;
 use countersign_format::note::{Checkpoint, NoteKey, SignedNote};
 use countersign_format::report::FailureCode;
@@ -110,7 +110,13 @@ fn only_strict_signatures_verify() {
         let bytes = |name: &str| unhex(case[name].as_str().unwrap()).unwrap();
         let key = PublicKey::from_bytes(&bytes("public_key_hex").try_into().unwrap());
         let signature = Signature::from_bytes(bytes("signature_hex").try_into().unwrap());
-        let valid = key.is_ok_and(|key| key.verify(&bytes("message_hex"), &signature).is_ok());
+        let message = bytes("message_hex");
+        let valid = key.is_ok_and(|key| {
+            let valid = key.verify(&message, &signature).is_ok();
+            let prepared = PreparedKey::new(key).verify(&message, &signature).is_ok();
+            assert_eq!(prepared, valid, "{}", case["name"]);
+            valid
+        });
         assert_eq!(valid, case["valid"].as_bool().unwrap(), "{}", case["name"]);
     }
 }

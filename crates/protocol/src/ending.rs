@@ -37,6 +37,8 @@ pub fn ending(kind: TraceKind, event: &Event) -> Option<TraceStatus> {
 #[must_use]
 pub fn kind_of(first: &Event) -> Option<TraceKind> {
     let kind = match first.payload.get("kind").and_then(Value::as_str) {
+        // Schema 1.0 has sessions only, and no member that would say so.
+        _ if first.schema_version.starts_with("1.0.") => TraceKind::Session,
         Some(name) => TraceKind::parse(name)?,
         None => TraceKind::Session,
     };

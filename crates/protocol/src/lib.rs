@@ -15,6 +15,7 @@ mod refusal;
 pub mod roles;
 pub mod session;
 mod stage;
+pub mod unlinked;
 
 use countersign_format::event::{Draft, Event, EventRef, EventType};
 use countersign_format::hash::Hash;

@@ -402,4 +402,39 @@ pub enum Refusal {
         /// The question.
         id: String,
     },
+    /// What an event says that it belongs to is not there.
+    #[error("`{}` names event {event_id}, which is no {wanted}", event.as_str())]
+    NoSuchEvent {
+        /// What names it.
+        event: EventType,
+        /// The id that it names.
+        event_id: String,
+        /// What should be there.
+        wanted: &'static str,
+    },
+    /// Nothing before it that it could belong to.
+    #[error("there is no {wanted} that `{}` could belong to", event.as_str())]
+    NothingToBelongTo {
+        /// The event.
+        event: EventType,
+        /// What should be there.
+        wanted: &'static str,
+    },
+    /// Too few take part.
+    #[error("the session names {found} distinct roles, it needs {wanted}")]
+    TooFewRoles {
+        /// How many it names.
+        found: usize,
+        /// How many it needs.
+        wanted: usize,
+    },
+    /// Nothing of what a tool was given, or gave, was kept.
+    #[error("neither an input nor an output of the execution at {execution} is stored")]
+    ExecutionWithoutArtifact {
+        /// Where it began.
+        execution: u64,
+    },
+    /// A claim has an id.
+    #[error("neither `claims` nor the payload has the id of the claim")]
+    ClaimUnnamed,
 }

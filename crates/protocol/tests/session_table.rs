@@ -269,7 +269,9 @@ fn last(trace: &Session, event_type: EventType) -> EventRef {
 /// Some value of a shape, with the members that must be there.
 fn sample(shape: &Shape) -> Value {
     match shape {
-        Shape::Any | Shape::Text | Shape::NonEmptyText | Shape::Name => json!("text"),
+        Shape::Any | Shape::Text | Shape::NonEmptyText | Shape::Quoted | Shape::Name => {
+            json!("text")
+        }
         Shape::Bool => json!(true),
         Shape::Integer(from, _) => json!(from),
         Shape::Number => json!(0.5),

@@ -54,7 +54,7 @@ pub fn each_event(
             RawLine::Complete(bytes) => bytes,
             // A torn tail is no line yet.
             RawLine::Unterminated(_) => break,
-            RawLine::TooLong => {
+            RawLine::TooLong | RawLine::Endless => {
                 let what = "the line is longer than an event may be".to_owned();
                 return Ok(Err(BadLine { index, what }));
             }

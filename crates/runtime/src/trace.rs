@@ -304,7 +304,8 @@ impl<S: State> TraceWriter<S> {
         let options = Options {
             trusted_roots: [self.workspace.root()].into(),
             keys: Vec::new(),
-            profile,
+            // Whoever records here signs everything: what is not signed is somebody else's.
+            profile: Profile { every_event_signed: true, ..profile },
             expect_trace: Some(self.id.to_string()),
             expect_head: None,
             expect_count: None,

@@ -11,9 +11,12 @@ pub mod clock;
 pub mod conformance;
 pub mod disk;
 pub mod home;
+pub mod mutation;
 pub mod process;
+pub mod second_reader;
 pub mod session;
 pub mod sim;
+pub mod tamper;
 
 pub use clock::{FakeClock, SeededEntropy};
 pub use home::{TestHome, note};

@@ -139,7 +139,12 @@ impl SessionStory {
     /// A log that names the keys of these players, and a session without events.
     #[must_use]
     pub fn new(players: &[Player]) -> Self {
-        let root = Party::new("root", ROOT, Role::Recorder);
+        Self::rooted(ROOT, players)
+    }
+
+    /// The same with the root key made from this byte.
+    fn rooted(root: u8, players: &[Player]) -> Self {
+        let root = Party::new("root", root, Role::Recorder);
         let at = |seconds: i64| Timestamp::from_millis(START + 1_000 * seconds);
         let mut story = Self {
             root,
@@ -170,21 +175,34 @@ impl SessionStory {
     /// A session that went well, from plan to audit.
     #[must_use]
     pub fn whole() -> Self {
-        let mut story = Self::claimed();
-        story.conclude();
-        story.audit();
-        story.close();
-        story
+        Self::claimed().concluded()
+    }
+
+    /// The same session, told by somebody who has keys of their own: every one is another.
+    #[must_use]
+    pub fn signed_by_others() -> Self {
+        let others = SEPARATE.map(|(agent_id, seed, roles)| (agent_id, seed + 100, roles));
+        Self::rooted(ROOT + 100, &others).with_claim().concluded()
+    }
+
+    fn concluded(mut self) -> Self {
+        self.conclude();
+        self.audit();
+        self.close();
+        self
     }
 
     /// The same up to its only claim.
     #[must_use]
     pub fn claimed() -> Self {
-        let mut story = Self::new(&SEPARATE);
-        let proposal = story.plan();
-        let execution = story.execute(&proposal, RiskClass::Low, "output");
-        story.claim(&execution, "output");
-        story
+        Self::new(&SEPARATE).with_claim()
+    }
+
+    fn with_claim(mut self) -> Self {
+        let proposal = self.plan();
+        let execution = self.execute(&proposal, RiskClass::Low, "output");
+        self.claim(&execution, "output");
+        self
     }
 
     /// The root that signs for all keys.

@@ -2,7 +2,7 @@
 #![cfg(test)]
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -15,12 +15,17 @@ use countersign_testkit::{TestHome, note};
 const UNICODE: &str = "naïve café, Ω, 東京, עברית, 🧾 and a\u{2028}separator";
 
 fn reader(home: &Path) -> Output {
+    python("reader.py", &[home.as_os_str()])
+}
+
+fn python(script: &str, arguments: &[&OsStr]) -> Output {
     let python: OsString =
         std::env::var_os("COUNTERSIGN_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/independent/reader.py");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/independent");
     Command::new(python)
-        .arg(script)
-        .arg(home)
+        .arg("-B")
+        .arg(scripts.join(script))
+        .args(arguments)
         .output()
         .expect("this test needs `python3` with `cryptography`")
 }
@@ -148,4 +153,15 @@ fn edit(path: &PathBuf, whole: &[u8], place: usize) {
     let mut bytes = whole.to_vec();
     bytes[place] ^= 1;
     std::fs::write(path, bytes).unwrap();
+}
+
+/// They are in the repository so that nobody needs Python to read them; a change belongs into the
+/// script.
+#[test]
+fn the_traces_of_schema_1_0_are_those_that_were_built_by_hand() {
+    let traces =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/vectors/traces-1.0");
+    let output = python("traces_1_0.py", &["--check".as_ref(), traces.as_os_str()]);
+    let said = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
+    assert!(output.status.success() && said.is_empty(), "{said}");
 }

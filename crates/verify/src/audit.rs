@@ -21,8 +21,6 @@ const BETWEEN_MAX: usize = 4_096;
 /// The audits of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct Audits {
-    /// Whether there is a final statement.
-    concluded: bool,
     /// The audit that is under way.
     run: Option<Run>,
     /// Audits that ended.
@@ -52,7 +50,6 @@ impl Audits {
     /// Takes in an event, at which the trace has `events` events and this head.
     pub(crate) fn meet(&mut self, event: &Event, events: u64, head: Hash) {
         match event.event_type {
-            EventType::FinalStatementSigned => self.concluded = true,
             EventType::VerificationRunStarted => {
                 self.run = Some(Run { events, heads: vec![head] });
             }
@@ -73,13 +70,8 @@ impl Audits {
     ) -> io::Result<Option<(FailureCode, String)>> {
         self.ended += 1;
         let run = self.run.take();
-        if dialect == Dialect::V1_0 {
-            let message = "the audit ends without a final statement before it".to_owned();
-            let broken = (FailureCode::RolePolicyViolation, message);
-            return Ok((!self.concluded).then_some(broken));
-        }
-        // Without a run the rules have spoken.
-        let Some(run) = run else { return Ok(None) };
+        // Without a run the rules have spoken; schema 1.0 does not say where a report lies.
+        let Some(run) = run.filter(|_| dialect == Dialect::V1_1) else { return Ok(None) };
         let member = |name: &str| event.payload.get(name).and_then(Value::as_str);
         let Some(hash) = member("report_artifact").and_then(|text| text.parse::<Hash>().ok())
         else {

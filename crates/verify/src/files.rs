@@ -29,29 +29,54 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// The files of a trace as a workspace keeps them. A log or checkpoint that is not there is
-    /// left out; something else in its place is not, and cannot be read.
+    /// The files of a trace as a workspace keeps them, or of its log. A log or checkpoint that is not
+    /// there is left out; something else in its place is not, and cannot be read. The log itself has
+    /// no other log.
     #[must_use]
     pub fn in_home(home: &Path, events: PathBuf) -> Self {
         let present = |path: PathBuf| fs::symlink_metadata(&path).is_ok().then_some(path);
+        let log = present(home.join("log/events.jsonl")).filter(|log| *log != events);
         Self {
             events,
-            log: present(home.join("log/events.jsonl")),
+            log,
             checkpoints: present(home.join("log/checkpoint")).into_iter().collect(),
             store: Some(home.to_owned()),
         }
     }
 }
 
-/// Opens a regular file. Anything else could block, or never end.
-fn open(path: &Path) -> io::Result<BufReader<File>> {
-    let named = |error: io::Error| {
-        io::Error::new(error.kind(), format!("could not read `{}`: {error}", path.display()))
-    };
-    if !fs::metadata(path).map_err(named)?.is_file() {
-        return Err(named(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+/// Opens a regular file for reading. Anything else could block, or never end.
+///
+/// # Errors
+/// If it cannot be opened, or is something else.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    // A pipe without a writer is opened at once this way, and then looked at.
+    let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, how, Mode::empty())?);
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
     }
-    let file = File::open(path).map_err(named)?;
+}
+
+/// The bytes of a regular file, of which there may be at most `max`.
+///
+/// # Errors
+/// If it cannot be read, is something else, or is longer.
+pub fn read_regular(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("more than {max} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn open(path: &Path) -> io::Result<BufReader<File>> {
+    let file = open_regular(path).map_err(|error| {
+        io::Error::new(error.kind(), format!("could not read `{}`: {error}", path.display()))
+    })?;
     Ok(BufReader::with_capacity(BUFFER_BYTES, file))
 }
 

@@ -1,11 +1,19 @@
 //! What a run collects on its way: checks, failures, warnings.
 
+mod action;
+mod blame;
+
+use std::collections::BTreeSet;
+
+use countersign_format::event::Event;
 use countersign_format::hash::Hash;
 use countersign_format::report::{
     Check, CheckStatus, Failure, FailureCode, VerificationStatus, Warning,
 };
 
 use crate::profile::Profile;
+use action::action;
+use blame::Blame;
 
 /// Failures and warnings that a report lists; more are only counted.
 pub(crate) const LISTED_MAX: usize = 1_000;
@@ -91,10 +99,15 @@ impl Place {
     pub(crate) const fn event(index: u64, event_id: Option<String>) -> Self {
         Self { index: Some(index), event_id, artifact: None }
     }
+
+    /// This event, which stands at `index`.
+    pub(crate) fn of(event: &Event, index: u64) -> Self {
+        Self::event(index, Some(event.event_id.clone()))
+    }
 }
 
 /// Everything that was found so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Findings {
     failures: Vec<Failure>,
     warnings: Vec<Warning>,
@@ -104,6 +117,24 @@ pub(crate) struct Findings {
     skipped: Vec<(CheckId, String)>,
     evidence: Vec<(CheckId, String)>,
     scopes: Vec<(CheckId, String)>,
+    /// Claims of which it was said that they are unproven. One is enough.
+    unproven: BTreeSet<u64>,
+    blame: Blame,
+    /// Keys of which it was said that they are in doubt.
+    doubted: BTreeSet<String>,
+    /// The last signature that failed, and those that failed right after one that was told.
+    run: Option<Run>,
+}
+
+/// Events one after the other whose signatures fail: whoever changes one and makes the rest fit, or
+/// signs all of them, is one cause.
+#[derive(Debug, Clone)]
+struct Run {
+    code: FailureCode,
+    /// Where the first stands among the failures, if it is listed.
+    told: usize,
+    last: u64,
+    more: u64,
 }
 
 impl Findings {
@@ -114,9 +145,50 @@ impl Findings {
         place: &Place,
         message: String,
     ) {
-        self.failed.push(check);
-        self.failed.dedup();
-        if self.failures.len() >= LISTED_MAX {
+        if self.is_told(failure_code, place) {
+            return;
+        }
+        self.fail_each(check, failure_code, place, message);
+    }
+
+    /// A signature that fails: told at the first of several events in a row, which are counted.
+    pub(crate) fn fail_signature(&mut self, code: FailureCode, place: &Place, message: String) {
+        let index = place.index.unwrap_or_default();
+        if let Some(run) = &mut self.run
+            && run.code == code
+            && run.last + 1 == index
+        {
+            run.last = index;
+            run.more += 1;
+            return;
+        }
+        self.end_run();
+        self.run = Some(Run { code, told: self.failures.len(), last: index, more: 0 });
+        self.fail(CheckId::Signature, code, place, message);
+    }
+
+    /// Says how many signatures in a row failed, where the first of them is told.
+    fn end_run(&mut self) {
+        let Some(run) = self.run.take().filter(|run| run.more > 0) else { return };
+        let words = format!("; and so for the next {} up to event {}", run.more, run.last);
+        if let Some(told) = self.failures.get_mut(run.told) {
+            told.message.push_str(&words);
+        }
+    }
+
+    /// As [`Self::fail`], where several may stand at one place.
+    pub(crate) fn fail_each(
+        &mut self,
+        check: CheckId,
+        failure_code: FailureCode,
+        place: &Place,
+        message: String,
+    ) {
+        let first = !self.failed.contains(&check);
+        if first {
+            self.failed.push(check);
+        } else if self.failures.len() >= LISTED_MAX {
+            // The first of each check is always listed: no check fails without a word.
             self.unlisted += 1;
             return;
         }
@@ -128,8 +200,30 @@ impl Findings {
             index: place.index,
             artifact_hash: place.artifact,
             message,
-            suggested_action: action(failure_code).to_owned(),
+            suggested_action: action(check, failure_code, place),
         });
+    }
+
+    /// A claim may lack its evidence in several ways; it is unproven once.
+    fn is_told(&mut self, code: FailureCode, place: &Place) -> bool {
+        let claim = place.index.filter(|_| code == FailureCode::ClaimUnproven);
+        claim.is_some_and(|claim| !self.unproven.insert(claim))
+    }
+
+    /// Whether nothing was said of this key yet.
+    pub(crate) fn is_first_of_key(&mut self, key_id: &str) -> bool {
+        self.doubted.insert(key_id.to_owned())
+    }
+
+    /// Whether an event that broke a rule is to be blamed for it, or one that it rests on was already.
+    pub(crate) fn is_news(&mut self, event: &Event, rule: (CheckId, FailureCode)) -> bool {
+        self.blame.is_news(event, rule)
+    }
+
+    /// Whether some event could not be taken at its word, or does not stand in its place.
+    pub(crate) fn in_doubt(&self) -> bool {
+        let checks = [CheckId::Schema, CheckId::EventHash, CheckId::Chain];
+        checks.iter().any(|check| self.failed.contains(check))
     }
 
     /// Something that is no fault of the bytes: where only those count, it is worth knowing.
@@ -142,14 +236,15 @@ impl Findings {
     ) {
         if profile.rules_must_hold {
             self.fail(check, code, place, message);
-        } else {
+        } else if !self.is_told(code, place) {
             self.warn(check, code.as_str(), place, message);
         }
     }
 
     pub(crate) fn warn(&mut self, check: CheckId, code: &str, place: &Place, message: String) {
-        self.warned.push(check);
-        self.warned.dedup();
+        if !self.warned.contains(&check) {
+            self.warned.push(check);
+        }
         if self.warnings.len() >= LISTED_MAX {
             self.unlisted += 1;
             return;
@@ -159,6 +254,22 @@ impl Findings {
             event_id: place.event_id.clone(),
             message,
         });
+    }
+
+    /// Takes over what was found in the workspace log, which is one check of a trace.
+    pub(crate) fn take_over_from_log(&mut self, mut own: Self) {
+        own.end_run();
+        for failure in own.failures {
+            let place = Place { event_id: failure.event_id, ..Place::default() };
+            let entry = failure.index.map(|index| format!(" entry {index}")).unwrap_or_default();
+            let message = format!("workspace log{entry}: {}", failure.message);
+            self.fail(CheckId::Log, failure.failure_code, &place, message);
+        }
+        for warning in own.warnings {
+            let message = format!("workspace log: {}", warning.message);
+            self.warn(CheckId::Log, &warning.warning_code, &Place::default(), message);
+        }
+        self.unlisted += own.unlisted;
     }
 
     /// Says that there was nothing to run `check` with.
@@ -188,7 +299,8 @@ impl Findings {
         self.unlisted
     }
 
-    pub(crate) fn into_parts(self) -> (Vec<Check>, Vec<Failure>, Vec<Warning>) {
+    pub(crate) fn into_parts(mut self) -> (Vec<Check>, Vec<Failure>, Vec<Warning>) {
+        self.end_run();
         let checks = CheckId::ALL
             .into_iter()
             .map(|check| {
@@ -214,19 +326,5 @@ impl Findings {
             })
             .collect();
         (checks, self.failures, self.warnings)
-    }
-}
-
-const fn action(code: FailureCode) -> &'static str {
-    match code {
-        FailureCode::SigInvalid => "do not rely on this event; ask the signer for the original",
-        FailureCode::SigMissing => "ask for the trace as it was signed",
-        FailureCode::ChainBreak => "compare with another copy or with a checkpoint kept elsewhere",
-        FailureCode::HashMismatch => "compare this event with another copy: it was changed",
-        FailureCode::ArtifactMissing => "ask for the missing artifact",
-        FailureCode::ArtifactHashMismatch => "restore the artifact from another copy",
-        FailureCode::ClaimUnproven => "treat the claim as unsupported",
-        FailureCode::RolePolicyViolation => "find out why this was recorded although it may not be",
-        FailureCode::SchemaInvalid => "look at the line itself: it is not what a recorder writes",
     }
 }

@@ -6,6 +6,8 @@ use countersign_format::key::{AgentIdentity, KeyStatus, PublicKey};
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 
+use crate::examine::{Ring, RingKey};
+
 /// A key and the limits within which its signatures count.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
@@ -23,6 +25,23 @@ struct Retired {
     at: Timestamp,
     size: Option<u64>,
     how: &'static str,
+    compromised: bool,
+}
+
+/// The end of a key.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyEnd {
+    pub(crate) key_id: String,
+    /// From when it no longer counts.
+    pub(crate) at: Timestamp,
+    pub(crate) how: &'static str,
+    /// Whether somebody else may have had it: then what it signed before is in doubt as well.
+    pub(crate) compromised: bool,
+}
+
+/// Whether a reason for revoking a key says that somebody else may have had it.
+pub(crate) fn tells_of_compromise(reason: &str) -> bool {
+    reason.trim_start().to_ascii_lowercase().starts_with("compromise")
 }
 
 /// All keys that a log names, for one trace.
@@ -37,14 +56,19 @@ impl KeyBook {
         let mut book = Self::default();
         for identity in identities {
             book.add(identity);
-            let end = match identity.status {
-                KeyStatus::Active => None,
-                KeyStatus::Rotated => Some((identity.rotated_at, "rotated")),
-                KeyStatus::Revoked => Some((identity.revoked_at, "revoked")),
+            let (at, how) = match identity.status {
+                KeyStatus::Active => continue,
+                KeyStatus::Rotated => (identity.rotated_at, "rotated"),
+                KeyStatus::Revoked => (identity.revoked_at, "revoked"),
             };
-            if let Some((at, how)) = end {
-                book.retire(&identity.key_id, at.unwrap_or(identity.updated_at), None, how);
-            }
+            let reason = identity.revoked_reason.as_deref().unwrap_or_default();
+            let end = KeyEnd {
+                key_id: identity.key_id.clone(),
+                at: at.unwrap_or(identity.updated_at),
+                how,
+                compromised: identity.status == KeyStatus::Revoked && tells_of_compromise(reason),
+            };
+            book.retire(&end, None);
         }
         book
     }
@@ -61,16 +85,19 @@ impl KeyBook {
     }
 
     /// Ends a key. Of the trace in question, only events below `size` count from now on.
-    pub(crate) fn retire(
-        &mut self,
-        key_id: &str,
-        at: Timestamp,
-        size: Option<u64>,
-        how: &'static str,
-    ) {
-        if let Some(key) = self.keys.get_mut(key_id) {
-            key.retired = Some(Retired { at, size, how });
+    pub(crate) fn retire(&mut self, end: &KeyEnd, size: Option<u64>) {
+        if let Some(key) = self.keys.get_mut(&end.key_id) {
+            let KeyEnd { at, how, compromised, .. } = *end;
+            key.retired = Some(Retired { at, size, how, compromised });
         }
+    }
+
+    /// The keys alone, to try signatures with.
+    pub(crate) fn ring(&self) -> Ring {
+        self.keys
+            .iter()
+            .map(|(key_id, key)| (key_id.clone(), RingKey::new(key.public_key)))
+            .collect()
     }
 
     pub(crate) fn get(&self, key_id: &str) -> Option<&Key> {
@@ -79,6 +106,11 @@ impl KeyBook {
 }
 
 impl Key {
+    /// Whether it was revoked because somebody else may have had it.
+    pub(crate) fn is_compromised(&self) -> bool {
+        self.retired.as_ref().is_some_and(|retired| retired.compromised)
+    }
+
     /// Whether it could sign the event at `index`, made at `created_at`; if not, why.
     pub(crate) fn could_sign(&self, index: u64, created_at: Timestamp) -> Result<(), String> {
         if created_at < self.since {
@@ -87,7 +119,7 @@ impl Key {
                 self.since
             ));
         }
-        let Some(Retired { at, size, how }) = &self.retired else { return Ok(()) };
+        let Some(Retired { at, size, how, .. }) = &self.retired else { return Ok(()) };
         if created_at >= *at {
             return Err(format!("the key was {how} at {at}, the event says {created_at}"));
         }

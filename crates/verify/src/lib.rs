@@ -4,15 +4,27 @@
 //! the events through the protocol's own rules. Has no way to write, uses no snapshot and asks no
 //! policy engine. Reading is the caller's: see [`Source`].
 
+mod account;
+mod all;
 mod artifacts;
 mod audit;
+mod compare;
 mod duties;
+mod elsewhere;
+mod equivocation;
+mod examine;
+mod extract;
 mod files;
 mod findings;
+mod inclusion;
+mod inclusion_report;
 mod keys;
+mod known_log;
 mod lines;
 mod log;
+mod pipeline;
 mod profile;
+mod prove;
 mod replay;
 mod signature;
 mod text;
@@ -29,9 +41,17 @@ use countersign_format::key::AgentIdentity;
 use countersign_format::report::{Closed, Signer, VerificationReport, VerificationStatus};
 use countersign_format::time::Timestamp;
 
-pub use files::FileSource;
+pub use account::{Account, NoAccount};
+pub use all::{TraceVerdict, verify_all};
+pub use compare::{Comparison, ComparisonAnswer, compare};
+pub use equivocation::{equivocation_exit_status, render_equivocation, verify_equivocation};
+pub use files::{FileSource, open_regular, read_regular};
+pub use inclusion::{refuse_proof, verify_proof};
+pub use inclusion_report::{inclusion_exit_status, render_inclusion};
+pub use known_log::KnownLog;
 pub use lines::{Lines, RawLine};
 pub use profile::Profile;
+pub use prove::{EventName, Unprovable, prove};
 pub use text::render;
 pub use trace::{verify, verify_log, verify_prefix};
 
@@ -104,7 +124,8 @@ pub fn exit_status(report: &VerificationReport, open: OpenTraces) -> u8 {
         return 3;
     }
     let open = report.closed == Closed::No && open == OpenTraces::Incomplete;
-    if open || report.signer == Signer::Unpinned { 4 } else { 0 }
+    let unread = report.warnings.iter().any(|it| it.warning_code == verdict::ARTIFACTS_UNREAD);
+    if open || unread || report.signer == Signer::Unpinned { 4 } else { 0 }
 }
 
 /// What an open trace counts as.

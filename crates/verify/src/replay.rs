@@ -7,6 +7,7 @@ use countersign_format::report::FailureCode;
 use countersign_format::shape::Dialect;
 use countersign_protocol::recording::RecordingState;
 use countersign_protocol::session::SessionState;
+use countersign_protocol::unlinked::UnlinkedSession;
 use countersign_protocol::{Refusal, State as _, roles};
 
 use crate::findings::{CheckId, Findings, Place};
@@ -16,6 +17,8 @@ use crate::profile::Profile;
 pub(crate) enum Replay {
     Recording(Box<RecordingState>),
     Session(Box<SessionState>),
+    /// A session of schema 1.0.
+    Unlinked(Box<UnlinkedSession>),
     /// Of such traces this version knows the roles only.
     Roles(TraceKind),
 }
@@ -24,8 +27,8 @@ impl Replay {
     pub(crate) fn new(kind: TraceKind, dialect: Dialect) -> Self {
         match (kind, dialect) {
             (TraceKind::Recording, _) => Self::Recording(Box::default()),
-            // Schema 1.0 has no links, so that nobody can tell what belongs to what.
             (TraceKind::Session, Dialect::V1_1) => Self::Session(Box::default()),
+            (TraceKind::Session, Dialect::V1_0) => Self::Unlinked(Box::default()),
             _ => Self::Roles(kind),
         }
     }
@@ -39,7 +42,7 @@ impl Replay {
     pub(crate) fn step(
         &mut self,
         event: &Event,
-        place: &Place,
+        index: u64,
         profile: &Profile,
         findings: &mut Findings,
     ) {
@@ -47,18 +50,29 @@ impl Replay {
             Self::Recording(state) => state.admit(event),
             Self::Session(state) => state.admit(event),
             Self::Roles(kind) => roles::admit(*kind, event),
+            Self::Unlinked(state) => {
+                for refusal in state.objections(event) {
+                    tell_unlinked(&refusal, &Place::of(event, index), profile, findings);
+                }
+                Ok(())
+            }
         };
         match self {
             Self::Recording(state) => state.apply(event),
             Self::Session(state) => state.apply(event),
+            Self::Unlinked(state) => state.apply(event),
             Self::Roles(_) => {}
         }
         match admitted {
             Err(refusal) => {
-                findings.broken_rule(rule(&refusal), profile, place, refusal.to_string());
+                let rule = rule(&refusal);
+                if findings.is_news(event, rule) {
+                    let place = Place::of(event, index);
+                    findings.broken_rule(rule, profile, &place, refusal.to_string());
+                }
             }
             Ok(()) if event.event_type == EventType::FinalStatementSigned => {
-                self.disputes(place, profile, findings);
+                self.disputes(&Place::of(event, index), profile, findings);
             }
             Ok(()) => {}
         }
@@ -66,17 +80,38 @@ impl Replay {
 
     /// Claims that stand although the critic's doubt was not answered by anything new.
     fn disputes(&self, place: &Place, profile: &Profile, findings: &mut Findings) {
-        let Self::Session(state) = self else { return };
-        for claim_id in &state.disputed {
+        let disputed = match self {
+            Self::Session(state) => &state.disputed,
+            Self::Unlinked(state) => state.disputed(),
+            Self::Recording(_) | Self::Roles(_) => return,
+        };
+        for claim_id in disputed {
             let message =
                 format!("the claim {claim_id} was challenged and upheld with nothing new since");
             let check = CheckId::ClaimEvidence;
             if profile.disputes_settled {
-                findings.fail(check, FailureCode::ClaimUnproven, place, message);
+                findings.fail_each(check, FailureCode::ClaimUnproven, place, message);
             } else {
                 findings.warn(check, "CLAIM_DISPUTED", place, message);
             }
         }
+    }
+}
+
+/// What schema 1.0 asks for and is not there breaks the schema rather than a rule.
+fn tell_unlinked(refusal: &Refusal, place: &Place, profile: &Profile, findings: &mut Findings) {
+    let message = refusal.to_string();
+    match refusal {
+        Refusal::TooFewRoles { .. }
+        | Refusal::ExecutionWithoutArtifact { .. }
+        | Refusal::ClaimUnnamed => {
+            findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, place, message);
+        }
+        Refusal::NoFinalStatement => {
+            let rule = (CheckId::Finalization, FailureCode::SchemaInvalid);
+            findings.broken_rule(rule, profile, place, message);
+        }
+        _ => findings.broken_rule(rule(refusal), profile, place, message),
     }
 }
 
@@ -88,8 +123,9 @@ const fn rule(refusal: &Refusal) -> (CheckId, FailureCode) {
         | Refusal::ArtifactUnlisted { event: EventType::ClaimIssued, .. } => {
             (CheckId::ClaimEvidence, FailureCode::ClaimUnproven)
         }
-        Refusal::NoFinalStatement
-        | Refusal::NoAuditUnderWay
+        // What must be there and is not is a fault of the schema; what is out of order is not.
+        Refusal::NoFinalStatement => (CheckId::Finalization, FailureCode::SchemaInvalid),
+        Refusal::NoAuditUnderWay
         | Refusal::AuditUnderWay
         | Refusal::NoSuchReference { event: EventType::VerificationRunCompleted, .. }
         | Refusal::NoClaims

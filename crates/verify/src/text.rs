@@ -51,7 +51,11 @@ fn write_report(report: &VerificationReport, out: &mut String) -> std::fmt::Resu
         writeln!(out, "  hint: {}", failure.suggested_action)?;
     }
     for warning in &report.warnings {
-        writeln!(out, "\nwarning: {}: {}", warning.warning_code, escape(&warning.message))?;
+        write!(out, "\nwarning: {}", warning.warning_code)?;
+        if let Some(event_id) = &warning.event_id {
+            write!(out, " ({})", escape(event_id))?;
+        }
+        writeln!(out, ": {}", escape(&warning.message))?;
     }
     write_approvals(&report.approvals, out)?;
     writeln!(out, "\nthis does not prove:")?;

@@ -1,5 +1,6 @@
 //! The whole verdict on one trace.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use countersign_format::event::{Event, EventType, TraceKind};
@@ -10,18 +11,21 @@ use countersign_format::report::{
 use countersign_format::shape::Dialect;
 use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::{LogPin, ending, kind_of};
+use serde::Deserialize as _;
 
 use crate::artifacts::Artifacts;
 use crate::audit::{self, Audits};
 use crate::duties::Duties;
+use crate::examine::Step;
 use crate::findings::{CheckId, Findings, Place};
 use crate::keys::KeyBook;
-use crate::lines::Lines;
-use crate::log::{self, Extent, LogView, Wanted};
+use crate::log::{self, Extent, LogRead, LogView, Sizes, Traces, Wanted};
+use crate::pipeline::{Ledger, SharedRing};
 use crate::replay::Replay;
-use crate::verdict::{Verdict, count_approval};
-use crate::walk::{Step, Walk};
-use crate::{Options, Source, signature};
+use crate::signature::{self, Outcome, Vouched};
+use crate::verdict::{ARTIFACTS_UNREAD, Verdict, count_approval};
+use crate::walk::Walk;
+use crate::{Options, Source};
 
 /// Verifies a trace.
 pub fn verify(source: &dyn Source, options: &Options) -> io::Result<VerificationReport> {
@@ -36,7 +40,7 @@ pub fn verify_prefix(source: &dyn Source, options: &Options) -> io::Result<Verif
 
 /// Whether artifacts are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Evidence {
+pub(crate) enum Evidence {
     Read,
     Left,
 }
@@ -47,30 +51,49 @@ fn verify_with(
     evidence: Evidence,
 ) -> io::Result<VerificationReport> {
     let mut findings = Findings::default();
-    let first = first_event(source)?;
-    let pin = first
-        .as_ref()
-        .and_then(|event| serde_json::from_value::<LogPin>(event.payload.get("log")?.clone()).ok());
+    let ledger = Ledger::open(source.events()?)?;
+    let first = ledger.first_event();
+    let pin = first.as_ref().and_then(pin_of);
     let trace_id = match (&options.expect_trace, &first) {
         (Some(trace_id), _) => trace_id.clone(),
         (None, Some(event)) => event.trace_id.clone(),
         (None, None) => String::new(),
     };
     let view = read_log(source, options, &trace_id, pin.as_ref(), &mut findings)?;
+    verify_against(source, options, evidence, Against { ledger, pin, view }, findings)
+}
+
+/// A ledger that was opened, and what the log says of it.
+pub(crate) struct Against<'a> {
+    pub(crate) ledger: Ledger<'a>,
+    pub(crate) pin: Option<LogPin>,
+    pub(crate) view: Option<LogView>,
+}
+
+pub(crate) fn verify_against(
+    source: &dyn Source,
+    options: &Options,
+    evidence: Evidence,
+    against: Against<'_>,
+    mut findings: Findings,
+) -> io::Result<VerificationReport> {
+    let Against { ledger, pin, view } = against;
     let keys = match &view {
         Some(view) => view.book.clone(),
         None => KeyBook::from_identities(&options.keys),
     };
+    let ring = SharedRing::new(keys.ring());
     let mut run = Run::new(options, keys);
     // A log that names no keys vouches for none: every signature is then one of a stranger.
     run.signatures_checked = view.is_some() || !options.keys.is_empty();
     let reports = (evidence == Evidence::Read).then_some(source);
-    let mut lines = Lines::new(source.events()?);
-    while let Some(raw) = lines.next_line()? {
-        if let Some(step) = run.walk.line(&raw, &mut findings) {
-            run.step(&step, view.as_ref(), reports, &mut findings)?;
+    ledger.each(&ring, &mut |examined| {
+        let index = run.walk.index;
+        match run.walk.line(examined, &mut findings) {
+            Some(step) => run.step(index, step, view.as_ref(), reports, &mut findings),
+            None => Ok(()),
         }
-    }
+    })?;
     run.finish(&mut findings);
     if let Some(view) = &view {
         run.against_log(view, pin.as_ref(), &mut findings);
@@ -82,18 +105,39 @@ fn verify_with(
     Ok(run.report(view, findings))
 }
 
-/// Verifies a workspace log by itself.
+/// Verifies a workspace log by itself. If the source has a log besides, it is a copy that was kept
+/// elsewhere: the one here must be at least as long, and begin with it.
 pub fn verify_log(source: &dyn Source, options: &Options) -> io::Result<VerificationReport> {
     let mut findings = Findings::default();
     let checkpoints = source.checkpoints()?;
-    let wanted =
-        Wanted { trace_id: "", pin: None, checkpoints: &checkpoints, profile: options.profile };
-    let view = log::read(source.events()?, &wanted, &mut findings)?;
+    let wanted = Wanted {
+        traces: Traces::None,
+        sizes: Sizes::These(BTreeSet::new()),
+        checkpoints: &checkpoints,
+        profile: options.profile,
+    };
+    let log = log::read(source.events()?, &wanted, &mut findings)?;
+    if let Some(kept) = source.log()? {
+        log::hold_against(source.events()?, kept, &mut findings)?;
+    }
+    Ok(log_report(&log, options, findings))
+}
+
+/// What is to be said of a log by itself.
+pub(crate) fn log_report(
+    log: &LogRead,
+    options: &Options,
+    mut findings: Findings,
+) -> VerificationReport {
     let mut run = Run::new(options, KeyBook::default());
     run.kind = Some(TraceKind::Log);
-    run.walk.index = view.entries;
-    run.walk.head = view.head.unwrap_or(Hash::GENESIS);
-    run.signatures = view.signatures;
+    run.walk.index = log.entries;
+    run.walk.head = log.head.unwrap_or(Hash::GENESIS);
+    run.signatures = log.signatures();
+    run.log_id = Some(log.log_id.clone());
+    run.log_trusted = Some(log.trusted);
+    run.contradicted = log.trusted < log.entries;
+    run.expectations(&mut findings);
     for check in [
         CheckId::ArtifactExistence,
         CheckId::ArtifactHash,
@@ -103,18 +147,16 @@ pub fn verify_log(source: &dyn Source, options: &Options) -> io::Result<Verifica
     ] {
         findings.skip(check, "a log has nothing of the kind");
     }
-    Ok(run.report(Some(view), findings))
+    run.report(Some(log.own_view()), findings)
 }
 
-fn first_event(source: &dyn Source) -> io::Result<Option<Event>> {
-    let mut lines = Lines::new(source.events()?);
-    let mut walk = Walk::new(crate::Profile::LENIENT, None);
-    Ok(match lines.next_line()? {
-        Some(raw) => {
-            walk.line(&raw, &mut Findings::default()).and_then(|step| step.reading.into_event())
-        }
-        None => None,
-    })
+/// Where the log stood when a trace began, as its first event tells it.
+pub(crate) fn pin_of(first: &Event) -> Option<LogPin> {
+    // Schema 1.0 names no log, whatever stands there.
+    if first.schema_version.starts_with("1.0.") {
+        return None;
+    }
+    LogPin::deserialize(first.payload.get("log")?).ok()
 }
 
 /// Reads the log, if there is one. What is wrong with the log itself is one check of the trace.
@@ -127,21 +169,16 @@ fn read_log(
 ) -> io::Result<Option<LogView>> {
     let Some(reader) = source.log()? else { return Ok(None) };
     let checkpoints = source.checkpoints()?;
-    let wanted = Wanted { trace_id, pin, checkpoints: &checkpoints, profile: options.profile };
+    let wanted = Wanted {
+        traces: Traces::One(trace_id),
+        sizes: pin.map(|pin| pin.size).into_iter().collect(),
+        checkpoints: &checkpoints,
+        profile: options.profile,
+    };
     let mut own = Findings::default();
-    let view = log::read(reader, &wanted, &mut own)?;
-    let (_, failures, warnings) = own.into_parts();
-    for failure in failures {
-        let place = Place { event_id: failure.event_id, ..Place::default() };
-        let entry = failure.index.map(|index| format!(" entry {index}")).unwrap_or_default();
-        let message = format!("workspace log{entry}: {}", failure.message);
-        findings.fail(CheckId::Log, failure.failure_code, &place, message);
-    }
-    for warning in warnings {
-        let message = format!("workspace log: {}", warning.message);
-        findings.warn(CheckId::Log, &warning.warning_code, &Place::default(), message);
-    }
-    Ok(Some(view))
+    let log = log::read(reader, &wanted, &mut own)?;
+    findings.take_over_from_log(own);
+    Ok(Some(log.view(trace_id, pin)))
 }
 
 struct Run<'a> {
@@ -161,9 +198,14 @@ struct Run<'a> {
     signatures_checked: bool,
     signatures: u64,
     first_hash: Option<Hash>,
+    /// The id, where a log itself is looked at.
+    log_id: Option<String>,
+    log_trusted: Option<u64>,
     /// The log's words on this trace that were looked at already.
     extents_met: usize,
     contradicted: bool,
+    /// Whether the log says otherwise for a cause that was told where it is.
+    explained: bool,
 }
 
 impl<'a> Run<'a> {
@@ -185,31 +227,44 @@ impl<'a> Run<'a> {
             signatures_checked: false,
             signatures: 0,
             first_hash: None,
+            log_id: None,
+            log_trusted: None,
             extents_met: 0,
             contradicted: false,
+            explained: false,
         }
     }
 
     fn step(
         &mut self,
+        index: u64,
         step: &Step,
         view: Option<&LogView>,
         reports: Option<&dyn Source>,
         findings: &mut Findings,
     ) -> io::Result<()> {
-        if step.index == 0 {
+        if index == 0 {
             self.begin(step, findings);
         }
-        if self.signatures_checked {
-            let profile = &self.options.profile;
-            let (reading, place) = (&step.reading, &step.place);
-            let verified =
-                signature::check(reading, step.index, place, &self.keys, profile, findings);
-            self.signatures += u64::from(verified);
+        let vouched = if self.signatures_checked {
+            self.signature(index, step, findings)
+        } else {
+            Vouched::Yes
+        };
+        if let Some(payload) = step.payload_without_place() {
+            let place = Place { artifact: Some(payload), ..step.place(index) };
+            let message =
+                format!("the payload {payload} is not here, and no artifact has its hash");
+            let code = FailureCode::ArtifactMissing;
+            findings.fail(CheckId::ArtifactExistence, code, &place, message);
         }
         if let (Some(event), Some(kind)) = (&step.event, self.kind) {
-            self.ended = self.ended.or_else(|| ending(kind, event));
-            self.take_in(kind, event, step, reports, findings)?;
+            if vouched == Vouched::Yes {
+                self.ended = self.ended.or_else(|| ending(kind, event));
+                count_approval(event, &mut self.approvals);
+            }
+            self.artifacts.meet(event, index, vouched, findings);
+            self.take_in(kind, event, index, reports, findings)?;
         }
         if let Some(view) = view {
             self.meet_extents(view, findings);
@@ -224,8 +279,29 @@ impl<'a> Run<'a> {
         if let (Some(event), None) = (&step.event, self.kind) {
             let message = format!("a trace cannot begin with `{}`", event.event_type.as_str());
             let code = FailureCode::SchemaInvalid;
-            findings.fail(CheckId::Schema, code, &step.place, message);
+            findings.fail(CheckId::Schema, code, &step.place(0), message);
         }
+    }
+
+    fn signature(&mut self, index: u64, step: &Step, findings: &mut Findings) -> Vouched {
+        let profile = &self.options.profile;
+        match signature::check(step, index, &self.keys, profile, findings) {
+            Outcome::Counts => {
+                self.signatures += 1;
+                return Vouched::Yes;
+            }
+            Outcome::Absent => {}
+            Outcome::Failed => {
+                self.walk.signature_failed();
+                let claim = step.event.as_ref().map(|event| event.event_type);
+                if claim == Some(EventType::ClaimIssued) {
+                    let message = "whoever made the claim did not sign it so".to_owned();
+                    let rule = (CheckId::ClaimEvidence, FailureCode::ClaimUnproven);
+                    findings.broken_rule(rule, profile, &step.place(index), message);
+                }
+            }
+        }
+        Vouched::No
     }
 
     fn dialect(&self) -> Dialect {
@@ -237,20 +313,18 @@ impl<'a> Run<'a> {
         &mut self,
         kind: TraceKind,
         event: &Event,
-        step: &Step,
+        index: u64,
         reports: Option<&dyn Source>,
         findings: &mut Findings,
     ) -> io::Result<()> {
-        let (profile, place) = (&self.options.profile, &step.place);
+        let profile = &self.options.profile;
         if let Some(replay) = &mut self.replay
             && (self.walk.sound || !replay.has_state())
         {
-            replay.step(event, place, profile, findings);
+            replay.step(event, index, profile, findings);
         }
-        self.artifacts.meet(event, step.index, findings);
-        count_approval(event, &mut self.approvals);
         if kind == TraceKind::Session {
-            self.duties.step(event, place, profile, findings);
+            self.duties.step(event, index, profile, findings);
         }
         if !ends_in_audit(kind) || !self.walk.sound {
             return Ok(());
@@ -258,7 +332,7 @@ impl<'a> Run<'a> {
         if event.event_type == EventType::VerificationRunCompleted {
             let dialect = self.dialect();
             if let Some(found) = self.audits.end(event, dialect, reports)? {
-                audit::tell(found, event, place, profile, findings);
+                audit::tell(found, event, &Place::of(event, index), profile, findings);
             }
         }
         self.audits.meet(event, self.walk.index, self.walk.head);
@@ -271,8 +345,12 @@ impl<'a> Run<'a> {
             && extent.size <= self.walk.index
         {
             self.extents_met += 1;
-            // Two words of the log may concern the same size; the sizes themselves never fall.
-            if let (Some(what), false) = (self.differs(extent), self.contradicted) {
+            // Two words of the log may concern the same size; the sizes themselves never fall. What
+            // is wrong with an event up to here was told where it is.
+            let Some(what) = self.differs(extent) else { continue };
+            if self.walk.failed_before(extent.size) {
+                self.explained = true;
+            } else if !self.contradicted {
                 self.contradicted = true;
                 let message = format!(
                     "the log's entry {} has {} events of this trace {what}",
@@ -310,11 +388,10 @@ impl<'a> Run<'a> {
             findings.skip(CheckId::KeyStatus, why);
         }
         match &self.replay {
-            Some(Replay::Recording(_) | Replay::Session(_)) => {}
+            Some(Replay::Recording(_) | Replay::Session(_) | Replay::Unlinked(_)) => {}
             Some(Replay::Roles(kind)) => {
-                let old = if *kind == TraceKind::Session { " of schema 1.0" } else { "" };
                 let message = format!(
-                    "only roles were checked: this version does not replay {} traces{old}",
+                    "only roles were checked: this version does not replay {} traces",
                     kind.as_str()
                 );
                 findings.warn(CheckId::RolePolicy, "RULES_NOT_REPLAYED", &place, message);
@@ -362,6 +439,13 @@ impl<'a> Run<'a> {
         if !self.artifacts_read {
             findings.skip(CheckId::ArtifactExistence, why);
             findings.skip(CheckId::ArtifactHash, why);
+            if evidence == Evidence::Read && self.artifacts.are_named() {
+                let message = format!("the evidence was not looked at: {why}");
+                let check = CheckId::ArtifactExistence;
+                findings.warn(check, ARTIFACTS_UNREAD, &Place::default(), message);
+                findings.skip(CheckId::ClaimEvidence, why);
+                findings.skip(CheckId::Finalization, why);
+            }
         }
         Ok(())
     }
@@ -385,13 +469,20 @@ impl<'a> Run<'a> {
             }
         }
         match (view.opened, self.first_hash) {
+            (Some(opened), Some(first)) if opened != first && self.walk.failed_before(1) => {
+                self.explained = true;
+            }
             (Some(opened), Some(first)) if opened != first => {
+                self.contradicted = true;
                 broken(format!("the log opened this trace with {opened}, it begins with {first}"));
             }
             _ => {}
         }
         let longest = view.extents.iter().map(|extent| extent.size).max().unwrap_or(0);
-        if longest > self.walk.index && !self.contradicted {
+        // A trace with a hole is shorter for that cause.
+        let hole = self.walk.broken.is_some() || self.walk.blind;
+        self.explained |= longest > self.walk.index && hole;
+        if longest > self.walk.index && !self.contradicted && !hole {
             self.contradicted = true;
             broken(format!(
                 "the log knows {longest} events of this trace, here are {}",
@@ -407,6 +498,10 @@ impl<'a> Run<'a> {
         }
         if self.ended.is_some() && !view.closed {
             missing("the trace has ended, but the log does not say so yet");
+        }
+        if self.explained {
+            let why = "the log has this trace otherwise, for a cause that is told where it is";
+            findings.skip(CheckId::Log, why);
         }
         findings.scope(CheckId::Log, format!("keys as of log entry {}", view.entries));
     }
@@ -434,15 +529,22 @@ impl<'a> Run<'a> {
     }
 
     fn expectations(&self, findings: &mut Findings) {
-        let place = Place::default();
-        if let Some(expected) = self.options.expect_head.filter(|&head| head != self.walk.head) {
-            let message = format!("the head is {}, expected {expected}", self.walk.head);
-            findings.fail(CheckId::Chain, FailureCode::ChainBreak, &place, message);
-        }
         let count = self.walk.index;
-        if let Some(expected) = self.options.expect_count.filter(|&expected| expected != count) {
-            let message = format!("there are {count} events, expected {expected}");
-            findings.fail(CheckId::Chain, FailureCode::ChainBreak, &place, message);
+        let head = self.options.expect_head.filter(|&head| head != self.walk.head);
+        let head =
+            head.map(|expected| format!("the head is {}, expected {expected}", self.walk.head));
+        let number = self.options.expect_count.filter(|&expected| expected != count);
+        let number =
+            number.map(|expected| format!("there are {count} events, expected {expected}"));
+        let told = self.contradicted || self.walk.broken.is_some();
+        for message in head.into_iter().chain(number) {
+            // A cut or a hole that was told before is the cause of this as well.
+            if told {
+                findings.evidence(CheckId::Chain, message);
+            } else {
+                let place = Place::default();
+                findings.fail(CheckId::Chain, FailureCode::ChainBreak, &place, message);
+            }
         }
     }
 
@@ -454,13 +556,12 @@ impl<'a> Run<'a> {
             None => Closed::No,
         };
         let root = view.as_ref().and_then(|view| view.root);
-        let pinned = root.is_some_and(|root| self.options.trusted_roots.contains(&root));
         let events = self.walk.index;
-        let trace_id = match (self.walk.trace_id(), &view) {
-            (Some(trace_id), _) => trace_id.to_owned(),
-            (None, Some(view)) if self.kind == Some(TraceKind::Log) => view.log_id.clone(),
-            (None, _) => String::new(),
-        };
+        // Who trusts a root trusts what it vouches for: every event, and not those of somebody else.
+        let vouched = events > 0 && self.signatures == events;
+        let pinned = vouched && root.is_some_and(|root| self.options.trusted_roots.contains(&root));
+        let trace_id = self.log_id.as_deref().or(self.walk.trace_id()).unwrap_or_default();
+        let trace_id = trace_id.to_owned();
         let verdict = Verdict {
             report_id: self.options.report_id.clone(),
             now: self.options.now,
@@ -479,7 +580,7 @@ impl<'a> Run<'a> {
                 events,
                 signatures_verified: self.signatures,
                 log_entries: view.map_or(0, |view| view.entries),
-                trusted_events: self.walk.first_break.unwrap_or(events),
+                trusted_events: self.log_trusted.unwrap_or_else(|| self.walk.trusted()),
                 elapsed_ms: 0,
             },
         };

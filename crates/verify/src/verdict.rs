@@ -2,6 +2,7 @@
 
 use countersign_format::event::{Event, EventType, SCHEMA_VERSION, TraceKind};
 use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
 use countersign_format::report::{Approvals, Closed, Metrics, Signer, VerificationReport};
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
@@ -19,7 +20,9 @@ const NOT_PROVEN: [&str; 6] = [
     "when something happened, beyond the signer's word and a checkpoint kept elsewhere",
     "anything against someone who holds the keys and the disk, since that checkpoint",
 ];
-const ARTIFACTS_UNREAD: &str = "that the artifacts are there and whole: they were not read";
+const EVIDENCE_UNSEEN: &str = "that the artifacts are there and whole: they were not read";
+/// The warning of a trace whose evidence nobody could look at.
+pub(crate) const ARTIFACTS_UNREAD: &str = "ARTIFACTS_UNREAD";
 
 /// Everything that a report says besides the findings.
 #[derive(Debug)]
@@ -53,8 +56,12 @@ impl Verdict {
         }
         let verification_status = findings.status();
         let unlisted = findings.unlisted();
-        let (checks, failures, warnings) = findings.into_parts();
-        let unread = (!self.artifacts_read).then_some(ARTIFACTS_UNREAD);
+        let (checks, mut failures, warnings) = findings.into_parts();
+        for failure in &mut failures {
+            // Advice is given before it is known what the trace is called.
+            failure.suggested_action = failure.suggested_action.replace("TRACE", &self.name());
+        }
+        let unread = (!self.artifacts_read).then_some(EVIDENCE_UNSEEN);
         let not_proven = NOT_PROVEN.into_iter().chain(unread).map(str::to_owned).collect();
         let mut report = VerificationReport {
             schema_version: SCHEMA_VERSION.to_owned(),
@@ -79,6 +86,16 @@ impl Verdict {
         };
         report.report_digest = Some(report.digest());
         report
+    }
+
+    /// What the trace is called on a command line.
+    fn name(&self) -> String {
+        match self.kind {
+            Some(TraceKind::Log) => "log".to_owned(),
+            // Whatever stands in a trace that is not an id may be anything.
+            _ if self.trace_id.parse::<Ulid>().is_ok() => self.trace_id.clone(),
+            _ => "TRACE".to_owned(),
+        }
     }
 
     fn summary(&self, failures: usize, unlisted: u64) -> String {

@@ -1,22 +1,21 @@
-//! One line after the other: bytes, schema, hashes, chain. The same for traces and for the log.
+//! One line after the other: what its bytes say of themselves, and whether it follows the one
+//! before. The same for traces and for the log.
 
 use std::collections::BTreeSet;
 
-use countersign_format::event::{Event, Reading, SignatureFaults, check_event};
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::merkle::Frontier;
 use countersign_format::report::FailureCode;
 use countersign_format::shape::Dialect;
 use countersign_format::time::Timestamp;
-use serde_json::Value;
 
+use crate::examine::{Examined, Step};
 use crate::findings::{CheckId, Findings, Place};
-use crate::lines::RawLine;
 use crate::profile::Profile;
 
-/// Faults of one event that its finding spells out; `check event` lists the others.
-const FAULTS_SHOWN: usize = 8;
+/// Ids that are remembered after a break, to tell a repeated event from one that was moved.
+const IDS_AFTER_BREAK_MAX: usize = 4_096;
 
 /// Where the walk stands.
 #[derive(Debug)]
@@ -28,10 +27,14 @@ pub(crate) struct Walk {
     pub(crate) head: Hash,
     /// The tree over the stored hashes.
     pub(crate) tree: Frontier,
-    /// Events before the first break.
-    pub(crate) first_break: Option<u64>,
+    /// The first place where the order is broken.
+    pub(crate) broken: Option<Break>,
+    /// The first line with something wrong in its bytes, hashes, order or signature.
+    pub(crate) first_fault: Option<u64>,
     /// Whether every event so far could be taken at its word; replaying stops where one cannot.
     pub(crate) sound: bool,
+    /// Whether there are lines of which nothing is known, here or behind the last one.
+    pub(crate) blind: bool,
     dialect: Option<Dialect>,
     trace_id: Option<String>,
     last_id: Option<Ulid>,
@@ -39,14 +42,15 @@ pub(crate) struct Walk {
     last_at: Option<Timestamp>,
 }
 
-/// A line that could be read.
+/// A place where the order is broken.
 #[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) index: u64,
-    pub(crate) place: Place,
-    pub(crate) reading: Reading,
-    /// The event, if its schema holds.
-    pub(crate) event: Option<Event>,
+pub(crate) struct Break {
+    /// The first event out of order.
+    index: u64,
+    /// The id of the last one in order.
+    last_id: Option<Ulid>,
+    /// Ids met since.
+    since: BTreeSet<Ulid>,
 }
 
 impl Walk {
@@ -56,8 +60,10 @@ impl Walk {
             index: 0,
             head: Hash::GENESIS,
             tree: Frontier::new(),
-            first_break: None,
+            broken: None,
+            first_fault: None,
             sound: true,
+            blind: false,
             dialect: None,
             trace_id,
             last_id: None,
@@ -67,182 +73,210 @@ impl Walk {
     }
 
     /// Takes the next line in. `None` if nothing can be read from it.
-    pub(crate) fn line(&mut self, raw: &RawLine<'_>, findings: &mut Findings) -> Option<Step> {
-        let bytes = match raw {
-            RawLine::Complete(bytes) => *bytes,
-            RawLine::Unterminated(bytes) => return self.unterminated(bytes, findings),
-            RawLine::TooLong => {
-                self.unreadable("the line is longer than an event may be".to_owned(), findings);
-                return None;
+    pub(crate) fn line<'a>(
+        &mut self,
+        examined: &'a mut Examined,
+        findings: &mut Findings,
+    ) -> Option<&'a mut Step> {
+        let why = match examined {
+            Examined::Line(step) => {
+                self.step(step, findings);
+                return Some(step);
             }
-        };
-        match Reading::of(bytes) {
-            Ok(reading) => Some(self.step(reading, findings)),
-            Err(fault) => {
-                self.unreadable(fault.to_string(), findings);
-                None
-            }
-        }
-    }
-
-    /// The last bytes of a ledger. A whole event that only lacks its line break counts; anything
-    /// else is what a crash leaves behind, and no event.
-    fn unterminated(&mut self, bytes: &[u8], findings: &mut Findings) -> Option<Step> {
-        let whole = Reading::of(bytes).ok().filter(|reading| {
-            reading.fault.is_none()
-                && hash_member(reading, "event_hash") == Some(reading.event_hash)
-        });
-        let place = Place::event(self.index, None);
-        match whole {
-            Some(reading) => {
-                let message = "the last line has no line break".to_owned();
-                findings.warn(CheckId::Schema, "MISSING_FINAL_NEWLINE", &place, message);
-                Some(self.step(reading, findings))
-            }
-            None => {
+            Examined::Torn => {
+                let place = Place::event(self.index, None);
                 let message = "an incomplete line at the end, which is no event".to_owned();
                 findings.warn(CheckId::Schema, "TORN_TAIL", &place, message);
-                None
+                return None;
             }
-        }
-    }
-
-    fn unreadable(&mut self, message: String, findings: &mut Findings) {
+            Examined::TooLong => "the line is longer than an event may be".to_owned(),
+            Examined::Endless => {
+                "the line is longer than an event may be, and its end was not looked for: nothing \
+                 after it was read"
+                    .to_owned()
+            }
+            Examined::Unreadable(why) => std::mem::take(why),
+        };
         let place = Place::event(self.index, None);
-        findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, &place, message);
+        findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, &place, why);
+        self.faulty();
         self.sound = false;
+        self.blind = true;
         self.index += 1;
+        None
     }
 
-    fn step(&mut self, reading: Reading, findings: &mut Findings) -> Step {
-        let index = self.index;
-        let event_id = reading.value.get("event_id").and_then(Value::as_str).map(str::to_owned);
-        let place = Place::event(index, event_id);
-        let event = self.schema(&reading, &place, findings);
-        self.hashes(&reading, &place, findings);
-        self.chain(&reading, &place, findings);
-        self.time(&reading, &place, findings);
-        self.index += 1;
-        Step { index, place, reading, event }
+    /// Says that something is wrong with the line that was just read, or is being read.
+    fn faulty(&mut self) {
+        self.first_fault.get_or_insert(self.index);
     }
 
-    fn schema(
-        &mut self,
-        reading: &Reading,
-        place: &Place,
-        findings: &mut Findings,
-    ) -> Option<Event> {
-        let mut messages: Vec<String> = Vec::new();
-        messages.extend(reading.fault.as_ref().map(ToString::to_string));
-        let faults = check_event(&reading.value, SignatureFaults::LeftOut);
-        messages.extend(faults.iter().take(FAULTS_SHOWN).map(ToString::to_string));
-        if faults.len() > FAULTS_SHOWN {
-            messages.push(format!("and {} more", faults.len() - FAULTS_SHOWN));
+    fn step(&mut self, step: &mut Step, findings: &mut Findings) {
+        if !step.terminated {
+            let message = "the last line has no line break".to_owned();
+            findings.warn(
+                CheckId::Schema,
+                "MISSING_FINAL_NEWLINE",
+                &Place::event(self.index, None),
+                message,
+            );
         }
-        messages.extend(self.identity(reading));
+        let gap = self.follow(step);
+        self.schema(step, findings);
+        self.hashes(step, findings);
+        if let Some(message) = gap {
+            let place = step.place(self.index);
+            findings.fail(CheckId::Chain, FailureCode::ChainBreak, &place, message);
+        }
+        self.time(step, findings);
+        self.index += 1;
+    }
+
+    fn schema(&mut self, step: &mut Step, findings: &mut Findings) {
+        let foreign = self.identity(step);
         // One event that is wrong in five members is one cause.
-        if !messages.is_empty() {
-            let message = messages.join("; ");
-            findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, place, message);
+        if !step.faults.is_empty() {
+            let (place, message) = (step.place(self.index), step.faults.join("; "));
+            findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, &place, message);
+            self.faulty();
         }
-        let event = if faults.is_empty() { reading.event() } else { None };
-        self.sound &= messages.is_empty() && event.is_some();
-        event
+        self.sound &= step.faults.is_empty() && step.event.is_some();
+        if foreign {
+            // What belongs to another trace says nothing about this one.
+            step.leave_out();
+        }
     }
 
-    /// The members that must fit to those of the events before.
-    fn identity(&mut self, reading: &Reading) -> Vec<String> {
-        let mut messages = Vec::new();
-        let member = |name: &str| reading.value.get(name).and_then(Value::as_str);
-        let dialect = *self.dialect.get_or_insert(reading.dialect);
-        if dialect != reading.dialect {
-            messages.push("/schema_version: not that of the first event".to_owned());
+    /// Compares the members that must fit to those of the events before; true if the event is one
+    /// of another trace.
+    fn identity(&mut self, step: &mut Step) -> bool {
+        let dialect = *self.dialect.get_or_insert(step.dialect);
+        if dialect != step.dialect {
+            step.faults.push("/schema_version: not that of the first event".to_owned());
         }
-        if let Some(trace_id) = member("trace_id") {
+        if let Some(trace_id) = step.trace_id() {
             let first = self.trace_id.get_or_insert_with(|| trace_id.to_owned());
             if first != trace_id {
-                messages.push(format!("/trace_id: this trace is {first}"));
+                let fault = format!("/trace_id: this trace is {first}");
+                step.faults.push(fault);
+                return true;
             }
         }
-        if let Some(id) = member("event_id") {
-            match (dialect, id.parse::<Ulid>()) {
-                (Dialect::V1_1, Ok(ulid)) => {
-                    if self.last_id.is_some_and(|last| ulid <= last) {
-                        messages.push("/event_id: ids must increase within a trace".to_owned());
-                    }
-                    self.last_id = Some(ulid);
-                }
-                (Dialect::V1_1, Err(_)) => {}
-                (Dialect::V1_0, _) => {
-                    if !self.seen_ids.insert(id.to_owned()) {
-                        messages.push("/event_id: used before in this trace".to_owned());
-                    }
-                }
+        let id = step.event_id();
+        let fault = match (dialect, id.and_then(|id| id.parse::<Ulid>().ok()), id) {
+            (Dialect::V1_1, Some(id), _) => self.in_turn(id),
+            (Dialect::V1_0, _, Some(id)) if !self.seen_ids.insert(id.to_owned()) => {
+                Some("/event_id: used before in this trace")
             }
-        }
-        messages
-    }
-
-    fn hashes(&mut self, reading: &Reading, place: &Place, findings: &mut Findings) {
-        let stored_event = hash_member(reading, "event_hash");
-        let stored_payload = hash_member(reading, "payload_hash");
-        let differs = |stored: Option<Hash>, computed: Option<Hash>| match (stored, computed) {
-            (Some(stored), Some(computed)) if stored != computed => Some((stored, computed)),
             _ => None,
         };
-        let message = if let Some((stored, computed)) =
-            differs(stored_payload, reading.payload_hash)
-        {
-            format!("the payload hashes to {computed}, the event states {stored}")
-        } else if let Some((stored, computed)) = differs(stored_event, Some(reading.event_hash)) {
-            format!("the event hashes to {computed}, it states {stored}")
+        step.faults.extend(fault.map(str::to_owned));
+        false
+    }
+
+    /// What is wrong with the id of an event at this place. Where the order is broken, an event that
+    /// was moved is out of turn for that cause; one that is here a second time is not.
+    fn in_turn(&mut self, id: Ulid) -> Option<&'static str> {
+        let last = self.last_id.replace(id);
+        match &mut self.broken {
+            None => last
+                .is_some_and(|last| id <= last)
+                .then_some("/event_id: ids must increase within a trace"),
+            Some(broken) => {
+                let repeated =
+                    broken.last_id.is_some_and(|before| id <= before) || broken.since.contains(&id);
+                if broken.since.len() < IDS_AFTER_BREAK_MAX {
+                    broken.since.insert(id);
+                }
+                repeated.then_some("/event_id: used before in this trace")
+            }
+        }
+    }
+
+    fn hashes(&mut self, step: &Step, findings: &mut Findings) {
+        let differs = |stated: Option<Hash>, computed: Option<Hash>| match (stated, computed) {
+            (Some(stated), Some(computed)) if stated != computed => Some((stated, computed)),
+            _ => None,
+        };
+        let (stated, computed) = (step.stated, step.computed);
+        let message = if let Some((stated, computed)) = differs(stated.payload, computed.payload) {
+            format!("the payload hashes to {computed}, the event states {stated}")
+        } else if let Some((stated, computed)) = differs(stated.event, computed.event) {
+            format!("the event hashes to {computed}, it states {stated}")
         } else {
             return;
         };
         self.sound = false;
-        findings.fail(CheckId::EventHash, FailureCode::HashMismatch, place, message);
+        self.faulty();
+        let place = step.place(self.index);
+        findings.fail(CheckId::EventHash, FailureCode::HashMismatch, &place, message);
     }
 
-    /// Only the first break is reported: everything after it is out of order for the same cause.
-    fn chain(&mut self, reading: &Reading, place: &Place, findings: &mut Findings) {
-        let previous = hash_member(reading, "prev_event_hash");
-        let seq = reading.value.get("seq").and_then(Value::as_u64);
-        let fault = if previous.is_some_and(|previous| previous != self.head) {
-            let found = previous.unwrap_or(Hash::GENESIS);
-            Some(format!(
-                "event {} does not follow the one before: expected previous {}, found {found}",
-                self.index, self.head
-            ))
-        } else {
-            seq.filter(|&seq| seq != self.index)
-                .map(|seq| format!("event {} says that it is number {seq}", self.index))
-        };
-        if let (Some(message), None) = (fault, self.first_break) {
-            let trusted = match self.index.checked_sub(1) {
-                Some(last) => format!("the last event in order is {last}"),
-                None => "no event is in order".to_owned(),
-            };
-            let message = format!("{message}; {trusted}");
-            findings.fail(CheckId::Chain, FailureCode::ChainBreak, place, message);
-            self.first_break = Some(self.index);
+    /// Goes on to the next event; says how it does not follow, if it is the first that does not.
+    /// Everything after it is out of order for the same cause.
+    fn follow(&mut self, step: &Step) -> Option<String> {
+        let gap = if self.broken.is_none() { self.gap(step) } else { None };
+        let message = gap.map(|gap| {
+            let (last_id, since) = (self.last_id, BTreeSet::new());
+            self.broken = Some(Break { index: self.index, last_id, since });
             self.sound = false;
-        }
-        self.head = hash_member(reading, "event_hash").unwrap_or(reading.event_hash);
+            self.faulty();
+            match (self.index.checked_sub(1), last_id) {
+                (Some(last), Some(id)) => {
+                    format!("{gap}; the last event in order is {last}, {id}")
+                }
+                (Some(last), None) => format!("{gap}; the last event in order is {last}"),
+                (None, _) => format!("{gap}; no event is in order"),
+            }
+        });
+        self.head = step.stated.event.or(step.computed.event).unwrap_or(Hash::GENESIS);
         self.tree.push(&self.head);
+        message
     }
 
-    fn time(&mut self, reading: &Reading, place: &Place, findings: &mut Findings) {
-        let text = reading.value.get("created_at").and_then(Value::as_str).unwrap_or_default();
-        let Ok(at) = text.parse::<Timestamp>() else { return };
+    /// Why an event does not follow the one before.
+    fn gap(&self, step: &Step) -> Option<String> {
+        let index = self.index;
+        match (step.previous, step.seq) {
+            (Some(found), _) if found != self.head => Some(format!(
+                "event {index} does not follow the one before: expected previous {}, found {found}",
+                self.head
+            )),
+            (_, Some(seq)) if seq != index => {
+                Some(format!("event {index} says that it is number {seq}"))
+            }
+            _ => None,
+        }
+    }
+
+    fn time(&mut self, step: &Step, findings: &mut Findings) {
+        let Some(at) = step.created_at else { return };
         if let Some(last) = self.last_at.filter(|&last| at < last) {
+            let place = step.place(self.index);
             let message = format!("the event says {at}, the one before {last}");
             if self.profile.time_never_decreases {
-                findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, place, message);
+                findings.fail(CheckId::Schema, FailureCode::SchemaInvalid, &place, message);
+                self.faulty();
             } else {
-                findings.warn(CheckId::Schema, "CLOCK_REGRESSION", place, message);
+                findings.warn(CheckId::Schema, "CLOCK_REGRESSION", &place, message);
             }
         }
         self.last_at = Some(self.last_at.map_or(at, |last| last.max(at)));
+    }
+
+    /// Notes that the signature of the line that was read last is not in order.
+    pub(crate) fn signature_failed(&mut self) {
+        self.first_fault.get_or_insert(self.index.saturating_sub(1));
+    }
+
+    /// Whether something was wrong with a line before place `index`.
+    pub(crate) fn failed_before(&self, index: u64) -> bool {
+        self.first_fault.is_some_and(|first| first < index)
+    }
+
+    /// Events before the first that is out of order.
+    pub(crate) fn trusted(&self) -> u64 {
+        self.broken.as_ref().map_or(self.index, |broken| broken.index)
     }
 
     /// The schema that the trace follows.
@@ -258,8 +292,4 @@ impl Walk {
     pub(crate) fn trace_id(&self) -> Option<&str> {
         self.trace_id.as_deref()
     }
-}
-
-fn hash_member(reading: &Reading, name: &str) -> Option<Hash> {
-    reading.value.get(name)?.as_str()?.parse().ok()
 }

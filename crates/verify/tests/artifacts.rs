@@ -12,13 +12,13 @@ use std::process::Command;
 use countersign_format::event::artifact::storage_uri;
 use countersign_format::event::{Draft, EventType};
 use countersign_format::hash::Hash;
-use countersign_format::report::{CheckStatus, Failure, VerificationReport};
+use countersign_format::report::{CheckStatus, Closed, Failure, VerificationReport};
 use countersign_format::risk::RiskClass;
 use countersign_format::role::Role;
 use countersign_protocol::session::SessionCommand;
 use countersign_testkit::SessionStory;
 use countersign_testkit::session::SEPARATE;
-use countersign_verify::{FileSource, Profile, Source, verify};
+use countersign_verify::{FileSource, OpenTraces, Profile, Source, exit_status, verify};
 use serde_json::json;
 
 const EXISTENCE: &str = "CHK_ARTIFACT_EXISTENCE";
@@ -164,11 +164,17 @@ fn a_redaction_that_stands_in_the_trace_explains_an_absence() {
     // As long as the bytes are there, they are looked at.
     assert_eq!(codes(&story), (vec![], vec![]));
     story.blobs.insert(output, b"0utput".to_vec());
-    assert_eq!(codes(&story), (vec!["ARTIFACT_HASH_MISMATCH", "CLAIM_UNPROVEN"], vec![]));
+    // The audit had seen them as they were.
+    let stale = vec!["RECORDED_VERDICT_STALE".to_owned()];
+    assert_eq!(codes(&story), (vec!["ARTIFACT_HASH_MISMATCH", "CLAIM_UNPROVEN"], stale));
     story.blobs.remove(&output);
     assert_eq!(codes(&story), (vec![], vec!["REDACTION_LIMITED".to_owned()]));
     let warning = &story.verify(Profile::DEFAULT).warnings[0];
     assert_eq!(warning.message, format!("the artifact {output} was redacted: its bytes are gone"));
+    // Under `strict` a claim needs something that can still be read.
+    let strict = story.verify(Profile::STRICT);
+    let unproven: Vec<_> = strict.failures.iter().map(|it| it.message.as_str()).collect();
+    assert_eq!(unproven, ["all evidence of the claim was redacted"]);
 
     // What was redacted before it was named is not what was named.
     let mut early = SessionStory::new(&SEPARATE);
@@ -237,11 +243,13 @@ fn without_a_store_the_report_says_that_artifacts_were_not_read() {
     let story = SessionStory::whole();
     let options = story.options(Profile::STRICT);
     let report = verify(&EventsOnly(&story), &options).unwrap();
-    assert_eq!((report.failures.as_slice(), report.warnings.as_slice()), (&[][..], &[][..]));
+    assert_eq!(report.failures, []);
+    let warnings: Vec<_> = report.warnings.iter().map(|it| it.warning_code.as_str()).collect();
+    assert_eq!(warnings, ["ARTIFACTS_UNREAD"]);
+    assert_eq!(exit_status(&report, OpenTraces::Incomplete), 4);
     let skipped = (CheckStatus::NotChecked, "no store of artifacts was given");
-    assert_eq!([check(&report, EXISTENCE), check(&report, MATCH)], [skipped, skipped]);
-    let ended = (CheckStatus::Pass, "1 audits, 1 without a report that could be read");
-    assert_eq!(check(&report, "CHK_FINALIZATION_INTEGRITY"), ended);
+    let rests = ["CHK_CLAIM_EVIDENCE_SUFFICIENCY", "CHK_FINALIZATION_INTEGRITY"];
+    assert_eq!([EXISTENCE, MATCH, rests[0], rests[1]].map(|id| check(&report, id)), [skipped; 4]);
     let unread = "that the artifacts are there and whole: they were not read".to_owned();
     assert!(report.not_proven.contains(&unread));
     assert!(!story.verify(Profile::STRICT).not_proven.contains(&unread));
@@ -255,4 +263,58 @@ fn without_a_store_the_report_says_that_artifacts_were_not_read() {
     story.force(Role::Executor, draft);
     let report = verify(&EventsOnly(&story), &options).unwrap();
     assert_eq!(check(&report, MATCH).0, CheckStatus::Fail);
+}
+
+/// Takes the signature off the last line, and makes its hash fit.
+fn unsign_last(story: &mut SessionStory) {
+    let lines = story.lines();
+    let start = lines[..lines.len() - 1].iter().rposition(|&byte| byte == b'\n').unwrap() + 1;
+    let mut event: serde_json::Value = serde_json::from_slice(&lines[start..]).unwrap();
+    for name in ["signature", "event_hash"] {
+        event.as_object_mut().unwrap().remove(name);
+    }
+    event["event_hash"] = json!(Hash::of(&countersign_format::json::to_bytes(&event)));
+    lines.truncate(start);
+    lines.extend_from_slice(&countersign_format::json::to_bytes(&event));
+    lines.push(b'\n');
+}
+
+/// Whoever can delete a file could otherwise append a line that excuses it, without any key.
+#[test]
+fn a_redaction_that_nobody_signed_excuses_nothing() {
+    let hash = Hash::of(b"output");
+    for signed in [true, false] {
+        let mut story = SessionStory::whole();
+        let redaction = json!({ "artifact_hash": hash, "reason": "personal data" });
+        story.force(Role::Auditor, Draft::new(EventType::ArtifactRedacted, redaction));
+        if !signed {
+            unsign_last(&mut story);
+        }
+        story.blobs.remove(&hash).unwrap();
+        let report = story.verify(Profile::DEFAULT);
+        let codes: Vec<_> = report.failures.iter().map(|it| it.failure_code.as_str()).collect();
+        let warnings: Vec<_> = report.warnings.iter().map(|it| it.warning_code.as_str()).collect();
+        if signed {
+            assert_eq!(
+                (codes.as_slice(), warnings.as_slice()),
+                (&[][..], &["REDACTION_LIMITED"][..])
+            );
+        } else {
+            assert_eq!(codes, ["ARTIFACT_MISSING", "CLAIM_UNPROVEN"]);
+            assert_eq!(warnings, ["SIG_ABSENT", "RECORDED_VERDICT_STALE"]);
+        }
+    }
+}
+
+/// An end that nobody signed ends nothing, and an approval permits nothing that is counted.
+#[test]
+fn an_abort_that_nobody_signed_does_not_close_a_session() {
+    let mut story = SessionStory::claimed();
+    let reason = json!({ "reason": "enough" });
+    story.force(Role::Operator, Draft::new(EventType::SessionAborted, reason));
+    story.close();
+    assert_eq!(story.verify(Profile::DEFAULT).closed, Closed::Aborted);
+    unsign_last(&mut story);
+    let report = story.verify(Profile::DEFAULT);
+    assert_eq!(report.closed, Closed::No);
 }

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
 use base64::Engine as _;
+use countersign_format::event::Event;
 use countersign_format::hash::Hash;
 use countersign_format::json;
 use countersign_format::key::{AgentIdentity, SecretKey};
 use countersign_format::report::VerificationReport;
+use countersign_protocol::unlinked::{Original, Projection};
 use countersign_testkit::SessionStory;
 use countersign_testkit::session::SEPARATE;
 use countersign_verify::{Options, Profile, Source, verify};
@@ -97,15 +99,19 @@ fn codes(report: &VerificationReport) -> (Vec<String>, Vec<&str>) {
 }
 
 #[test]
-fn a_session_of_schema_1_0_is_checked_by_its_roles_and_the_report_says_so() {
+fn links_in_a_session_of_schema_1_0_are_followed() {
     let mut story = SessionStory::whole();
     let source = downgraded(&mut story, |_| {});
     let report = judge(&story, &source);
-    assert_eq!(codes(&report), (vec![], vec!["RULES_NOT_REPLAYED", "LOG_ABSENT"]));
+    assert_eq!(codes(&report), (vec![], vec!["ARTIFACTS_UNREAD"]));
     assert_eq!(report.metrics.signatures_verified, 10);
-    let message =
-        "only roles were checked: this version does not replay session traces of schema 1.0";
-    assert!(report.warnings.iter().any(|it| it.message == message));
+
+    let astray = downgraded(&mut story, |events| {
+        let elsewhere = events[0]["event_id"].clone();
+        events[4]["payload"]["intent"]["event_id"] = elsewhere;
+    });
+    let found = codes(&judge(&story, &astray)).0;
+    assert_eq!(found, ["ROLE_POLICY_VIOLATION CHK_ROLE_POLICY_CONFORMANCE"]);
 }
 
 #[test]
@@ -115,7 +121,7 @@ fn duties_and_the_final_statement_hold_in_schema_1_0_as_well() {
         events.remove(7);
     });
     let found = codes(&judge(&story, &without_statement)).0;
-    assert_eq!(found, ["ROLE_POLICY_VIOLATION CHK_FINALIZATION_INTEGRITY"]);
+    assert_eq!(found, ["SCHEMA_INVALID CHK_FINALIZATION_INTEGRITY"]);
 
     let reviewed_by_executor = downgraded(&mut story, |events| {
         let executor = events[3]["actor"].clone();
@@ -130,4 +136,38 @@ fn duties_and_the_final_statement_hold_in_schema_1_0_as_well() {
             "ROLE_POLICY_VIOLATION CHK_SEPARATION_OF_DUTIES"
         ]
     );
+}
+
+/// The links that a session of schema 1.1 states are those that are found when nothing states them.
+#[test]
+fn links_that_were_taken_out_are_found_again() {
+    const LINKS: [&str; 7] =
+        ["subject", "proposal", "intent", "execution", "executions", "run", "claims"];
+    let mut story = SessionStory::whole();
+    let stated = String::from_utf8(story.lines().clone()).unwrap();
+    let stated: Vec<Value> =
+        stated.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let source = downgraded(&mut story, |events| {
+        for event in events {
+            let payload = event["payload"].as_object_mut().unwrap();
+            LINKS.iter().for_each(|name| drop(payload.remove(*name)));
+        }
+    });
+    assert_eq!(codes(&judge(&story, &source)), (vec![], vec!["ARTIFACTS_UNREAD"]));
+
+    let lines = String::from_utf8(source.0).unwrap();
+    let original = Original {
+        schema_version: "1.0.0".into(),
+        trace_id: stated[0]["trace_id"].as_str().unwrap().to_owned(),
+        head: Hash::GENESIS,
+        events: stated.len() as u64,
+    };
+    let mut projection = Projection::begin(&original).0;
+    for (line, stated) in lines.lines().zip(&stated) {
+        let event: Event = serde_json::from_str(line).unwrap();
+        let mut found = projection.event(&event, Hash::of(line.as_bytes()));
+        // Whoever calls it an intent's review says so by its type.
+        assert_eq!(found["event_type"], stated["event_type"]);
+        assert_eq!(found["payload"].take(), stated["payload"]);
+    }
 }

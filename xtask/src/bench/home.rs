@@ -27,6 +27,11 @@ impl Home {
         Ok(Self { path })
     }
 
+    /// A place in it.
+    pub(super) fn below(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
     pub(super) fn init(&self, environment: Environment) -> Result<Workspace, String> {
         Workspace::init(&self.path.join("config"), &self.path.join("home"), environment)
             .map_err(|error| told(&error))

@@ -1,7 +1,8 @@
 //! What the tests need on the machine, and how it gets there.
 //!
 //! Debian's packages are installed where we are root. The Python on `PATH` may be one that cannot
-//! see them, so an interpreter counts only once it has imported what the tests import.
+//! see them, so an interpreter counts only once it has imported what the tests import; and a Node
+//! counts only once it has said that it is new enough.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +15,11 @@ const CRYPTOGRAPHY: &str = "cryptography==48.0.0";
 /// `PATH` means nothing to a test that sets its own environment.
 const PROBE: &str = "import sys; print(sys.executable); \
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey";
+
+/// Node has what the second verifier is written on from here on.
+const NODE_MAJOR_MIN: u32 = 20;
+/// By which names browsers that are driven like Chromium go.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// A program that tests run, and how to see that it is there.
 struct Tool {
@@ -44,9 +50,22 @@ pub(super) fn install() -> Result<(), String> {
     if python().is_none() && (is_root() || base_python().is_none()) {
         packages.extend(["python3", "python3-cryptography"]);
     }
+    if node().is_none() {
+        packages.push("nodejs");
+    }
+    if browser().is_none() {
+        packages.push("chromium");
+    }
     if !packages.is_empty() {
         install_packages(&packages)?;
     }
+    let node = node().ok_or_else(|| {
+        format!(
+            "no Node {NODE_MAJOR_MIN} or newer, not even with the package `nodejs` installed\n\
+             hint: install one from nodejs.org and put it first on `PATH`"
+        )
+    })?;
+    eprintln!("    node: {}", node.display());
     if python().is_none() {
         make_environment()?;
     }
@@ -65,6 +84,25 @@ pub(super) fn python() -> Option<PathBuf> {
         let path = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| PathBuf::from(path.trim_end()))
     })
+}
+
+/// The first Node that is new enough.
+pub(super) fn node() -> Option<PathBuf> {
+    ["node", "/usr/bin/node"].map(PathBuf::from).into_iter().find(|node| {
+        let output = Command::new(node).arg("--version").output();
+        output.is_ok_and(|output| node_major(&output.stdout) >= Some(NODE_MAJOR_MIN))
+    })
+}
+
+/// The first number of what Node says of its version.
+fn node_major(said: &[u8]) -> Option<u32> {
+    let said = std::str::from_utf8(said).ok()?;
+    said.strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+/// A browser that can be driven without a window.
+pub(super) fn browser() -> Option<&'static str> {
+    BROWSERS.into_iter().find(|browser| answers(Command::new(browser).arg("--version")))
 }
 
 impl Tool {
@@ -139,6 +177,13 @@ mod tests {
     fn a_program_that_does_not_exist_is_not_there() {
         let tool = Tool { probe: &["no-such-program-anywhere"], package: "none" };
         assert!(!tool.is_there());
+    }
+
+    #[test]
+    fn the_version_of_node_is_its_first_number() {
+        assert_eq!(node_major(b"v20.20.2\n"), Some(20));
+        assert_eq!(node_major(b"20.20.2"), None);
+        assert_eq!(node_major(b""), None);
     }
 
     #[test]

@@ -11,7 +11,8 @@ const TEST_LINES_MAX: usize = 900;
 /// Mass collects in a few files that everything passes through, so the longest file is what is
 /// capped, not the average.
 pub(super) fn file_cap(tree: &Tree) -> Vec<Finding> {
-    let code = tree.files().filter(|(path, _)| matches!(extension(path), "rs" | "js" | "py"));
+    let code =
+        tree.files().filter(|(path, _)| matches!(extension(path), "rs" | "js" | "mjs" | "py"));
     code.filter_map(|(path, text)| {
         let max = if is_test(path) { TEST_LINES_MAX } else { LINES_MAX };
         let lines = text.lines().count();
@@ -35,7 +36,9 @@ mod tests {
         let long = "x\n".repeat(601);
         let found = says(file_cap, &[("crates/format/src/json.rs", &long)]);
         assert_eq!(found, ["crates/format/src/json.rs: 601 lines, the cap is 600: split by noun"]);
-        assert_eq!(says(file_cap, &[("crates/serve/web/trace.js", &long)]).len(), 1);
+        for path in ["crates/serve/web/trace.js", "web/verifier/verify.mjs"] {
+            assert_eq!(says(file_cap, &[(path, &long)]).len(), 1);
+        }
     }
 
     #[test]

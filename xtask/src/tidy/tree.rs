@@ -84,7 +84,8 @@ pub(super) fn extension(path: &str) -> &str {
 }
 
 fn is_source(path: &str) -> bool {
-    matches!(extension(path), "rs" | "js" | "py" | "sh" | "html" | "css") || path == ".ci/run"
+    matches!(extension(path), "rs" | "js" | "mjs" | "py" | "sh" | "html" | "css")
+        || path == ".ci/run"
 }
 
 fn listed_by_git(root: &Path) -> Option<Vec<String>> {

@@ -171,11 +171,11 @@ impl Home {
 const HOMES: [Home; 14] = [
     Home::new("good", Twist::Nothing, NOTHING),
     Home {
-        session: (&["SIG_INVALID"], &["LOG_ENTRY_MISSING"]),
+        session: (&["SIG_INVALID"], &[]),
         ..Home::new("late-signature", Twist::LateSignature, NOTHING)
     },
     Home {
-        session: (&["ROLE_POLICY_VIOLATION"], &[]),
+        session: (&["ROLE_POLICY_VIOLATION", "SCHEMA_INVALID"], &[]),
         ..Home::new("foreign-role", Twist::ForeignRole, NOTHING)
     },
     Home::new(
@@ -199,11 +199,11 @@ const HOMES: [Home; 14] = [
     Home::new("torn-checkpoint", Twist::TornCheckpoint, (&[], &["CHECKPOINT_UNREADABLE"])),
     Home { session: (&[], &["TORN_TAIL"]), ..Home::new("torn-tail", Twist::TornTail, NOTHING) },
     Home {
-        recording: (&["ARTIFACT_MISSING"], &[]),
+        recording: (&["ARTIFACT_MISSING"], &["RECORDED_VERDICT_STALE"]),
         ..Home::new("missing-artifact", Twist::MissingArtifact, NOTHING)
     },
     Home {
-        recording: (&["ARTIFACT_HASH_MISMATCH"], &[]),
+        recording: (&["ARTIFACT_HASH_MISMATCH"], &["RECORDED_VERDICT_STALE"]),
         ..Home::new("changed-artifact", Twist::ChangedArtifact, NOTHING)
     },
     Home {
@@ -217,7 +217,7 @@ const HOMES: [Home; 14] = [
 ];
 
 /// The ids of the two traces.
-fn recording_id() -> Ulid {
+pub(super) fn recording_id() -> Ulid {
     Ulid::from_parts(second(10), 2)
 }
 

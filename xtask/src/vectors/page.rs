@@ -121,7 +121,7 @@ fn describe(shape: &Shape) -> String {
         Shape::Any => "any value".to_owned(),
         Shape::Bool => "boolean".to_owned(),
         Shape::Text => "text".to_owned(),
-        Shape::NonEmptyText => "text, not empty".to_owned(),
+        Shape::NonEmptyText | Shape::Quoted => "text, not empty".to_owned(),
         Shape::Integer(min, max) if *max == countersign_format::json::INTEGER_MAX => {
             format!("integer from {min}")
         }

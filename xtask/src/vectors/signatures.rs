@@ -23,6 +23,10 @@ const SMALL: [(&str, &str); 8] = [
 const NEUTRAL_R: &str = "0100000000000000000000000000000000000000000000000000000000000000\
                          edd9139b49b487fba21e2096f6d7c6bcb801aa4bedef7db72fbca3777f80b200";
 
+/// The base point, and 1: with a key of order 1 that is a signature of every message.
+const BASE_AND_ONE: &str = "5866666666666666666666666666666666666666666666666666666666666666\
+                            0100000000000000000000000000000000000000000000000000000000000000";
+
 fn case(name: &str, key: &str, message: &[u8], signature: &[u8]) -> Value {
     let valid = || {
         let key = PublicKey::from_bytes(&unhex(key)?.try_into().ok()?).ok()?;
@@ -74,6 +78,10 @@ pub(super) fn vectors() -> Value {
         let mut forged = unhex(point).unwrap_or_default();
         forged.extend(scalar);
         cases.push(case(&format!("R of {name}"), &key, message, &forged));
+        if name.starts_with("order 1") {
+            let forged = unhex(BASE_AND_ONE).unwrap_or_default();
+            cases.push(case(&format!("every message, key of {name}"), point, message, &forged));
+        }
     }
     json!({ "seed_hex": hex(&[1; 32]), "cases": cases })
 }

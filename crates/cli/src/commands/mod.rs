@@ -3,10 +3,12 @@
 mod approve;
 mod artifact;
 mod check;
+mod compare;
 mod demo;
 mod doctor;
 mod init;
 mod keys;
+mod prove;
 mod run;
 mod sandboxed;
 mod trace;
@@ -21,6 +23,8 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     Demo(demo::DemoArgs),
     Verify(verify::VerifyArgs),
+    Prove(prove::ProveArgs),
+    Compare(compare::CompareArgs),
     Trace(trace::TraceArgs),
     Approve(approve::ApproveArgs),
     Keys(keys::KeysArgs),
@@ -38,6 +42,8 @@ pub(crate) fn run(command: Command, caller: &mut Caller) -> Result<Exit, Command
         Command::Run(args) => run::run(&args, caller),
         Command::Demo(args) => demo::run(&args, caller),
         Command::Verify(args) => verify::run(&args, caller),
+        Command::Prove(args) => prove::run(&args, caller),
+        Command::Compare(args) => compare::run(&args, caller),
         Command::Trace(args) => trace::run(&args, caller),
         Command::Approve(args) => approve::run(&args, caller),
         Command::Keys(args) => keys::run(&args, caller),

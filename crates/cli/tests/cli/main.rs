@@ -10,9 +10,12 @@ mod doctor;
 mod forgery;
 mod keys;
 mod place;
+mod proof;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod schema_1_0;
 mod session;
 mod trace_diff;
 mod trace_follow;
+mod verify;
 mod workspace;

@@ -193,9 +193,11 @@ fn a_trace_without_its_log_can_be_checked_for_integrity_only() {
       --    CHK_CLAIM_EVIDENCE_SUFFICIENCY every claim has its evidence (only sessions have claims)
       ok    CHK_ROLE_POLICY_CONFORMANCE    every event was allowed when it was recorded
       --    CHK_SEPARATION_OF_DUTIES       who acts, who reviews and who audits are not the same (only sessions have duties to separate)
-      ok    CHK_FINALIZATION_INTEGRITY     the final statement and the audit are in order (1 audits, 1 without a report that could be read)
+      --    CHK_FINALIZATION_INTEGRITY     the final statement and the audit are in order (no store of artifacts was given)
 
     warning: LOG_ABSENT: the trace names a workspace log, and none was given: whether it is whole, and who signed it, cannot be told
+
+    warning: ARTIFACTS_UNREAD: the evidence was not looked at: no store of artifacts was given
 
     this does not prove:
       - that a claim is true
@@ -234,11 +236,11 @@ fn an_edited_event_is_named_and_nothing_is_changed() {
     assert_snapshot!(findings, @r"
     HASH_MISMATCH at event 2 (01kggtsvsceap94r2dbgcf575j)
       the payload hashes to fe6e448fbce0061b5d4fec07e4ee2aea19ced53cd689b13f802b3013285c2924, the event states 950770602a3b53e2efef1804ae457bd9cb84cf640af4814dc71e5445d913cacc
-      hint: compare this event with another copy: it was changed
+      hint: compare this event with another copy: it was changed; run `countersign trace show 01kggtstag494h28jgxgpqnqc9 --from 2`
 
     SIG_INVALID at event 2 (01kggtsvsceap94r2dbgcf575j)
       the signature of key 74b2e759f10cbb5e749af1a968ed8b8e does not verify
-      hint: do not rely on this event; ask the signer for the original
+      hint: do not rely on this event; ask the signer for the original; run `countersign trace show 01kggtstag494h28jgxgpqnqc9 --from 2`
     ");
     assert_eq!(fs::read_to_string(&path).unwrap(), forged);
     let reports: Vec<_> = fs::read_dir(path.with_file_name("reports")).unwrap().collect();

@@ -86,6 +86,13 @@ impl RedactionStatus {
             Self::RedactedWithPointer => "redacted-with-pointer",
         }
     }
+
+    /// The status of this name.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        [Self::None, Self::Redacted, Self::RedactedWithPointer]
+            .into_iter()
+            .find(|status| status.as_str() == name)
+    }
 }
 
 /// Where the bytes of the artifact `hash` lie, relative to the store.

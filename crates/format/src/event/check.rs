@@ -1,14 +1,14 @@
 //! Does a document have the members of an event? Every fault, each with its place.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::artifact::ARTIFACT_DESCRIPTOR;
 use super::{EventType, Since, payload};
 use crate::json::{self, INTEGER_MAX};
 use crate::role::Role;
 use crate::shape::{
-    Checker, Dialect, Fault, Fields, Shape, Unknown, document_schema, is_semver, object_schema,
-    opt, req, req_1_1,
+    Checker, Dialect, Fault, Fields, Need, Shape, Unknown, document_schema, is_semver,
+    object_schema, opt, req, req_1_1,
 };
 use crate::time::Timestamp;
 
@@ -167,7 +167,28 @@ fn check_payload(event: &Value, dialect: Dialect, checker: &mut Checker) {
     if dialect == Dialect::V1_0 && payload.is_null() && !payload::must_be_inline(event_type) {
         return;
     }
-    checker.below("payload", |below| below.object(payload::fields(event_type), payload));
+    let fields = payload::fields(event_type);
+    checker.below("payload", |below| match (dialect, payload.as_object()) {
+        (Dialect::V1_0, Some(members)) => payload_of_1_0(fields, members, below),
+        _ => below.object(fields, payload),
+    });
+}
+
+/// Of schema 1.0 only what it asks for has a form. Whatever else stands there is unknown to it, even
+/// where schema 1.1 has a member of that name.
+fn payload_of_1_0(fields: &Fields, members: &Map<String, Value>, checker: &mut Checker) {
+    for field in fields.fields {
+        let asked_for = field.need == Need::Required;
+        match members.get(field.name) {
+            Some(member) if asked_for => {
+                checker.below(field.name, |below| below.check(&field.shape, member));
+            }
+            Some(member) => checker.below(field.name, |below| below.check(&Shape::Any, member)),
+            None if asked_for => checker.below(field.name, |below| below.fault("missing")),
+            None => {}
+        }
+    }
+    checker.unknown_members(fields, members);
 }
 
 /// The JSON Schema of events of schema 1.1, with the payload of each type.

@@ -10,6 +10,7 @@ pub mod payload;
 mod read;
 mod seal;
 mod types;
+mod whole;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -25,6 +26,7 @@ pub use check::{
 pub use read::{LineFault, Reading};
 pub use seal::{Draft, SealError, Sealed, Sealer};
 pub use types::{EventType, Since, TraceKind};
+pub use whole::{WholeLine, WholeSignature};
 
 /// The schema version that we write.
 pub const SCHEMA_VERSION: &str = "1.1.0";

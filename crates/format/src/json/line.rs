@@ -30,8 +30,8 @@ struct Member {
 impl<'a> Line<'a> {
     /// The whole line.
     #[must_use]
-    pub fn bytes(&self) -> &'a [u8] {
-        self.text.as_bytes()
+    pub const fn text(&self) -> &'a str {
+        self.text
     }
 
     /// The canonical bytes of the value of the member `key`.

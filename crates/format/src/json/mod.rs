@@ -12,7 +12,7 @@ mod string;
 mod write;
 
 pub use error::{JsonError, JsonFault};
-pub use read::{read, read_up_to};
+pub use read::{read, read_up_to, read_within};
 pub use serde_json::{Map, Number, Value};
 pub(crate) use write::write_string;
 pub use write::{to_bytes, write};

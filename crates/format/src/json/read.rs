@@ -15,6 +15,11 @@ pub fn read(bytes: &[u8]) -> Result<Value, JsonError> {
 
 /// As [`read`], for documents with a limit of their own.
 pub fn read_up_to(bytes: &[u8], max: usize) -> Result<Value, JsonError> {
+    read_within(bytes, max, ELEMENTS_MAX)
+}
+
+/// As [`read_up_to`], with a number of elements of its own instead of [`ELEMENTS_MAX`].
+pub fn read_within(bytes: &[u8], max: usize, elements: usize) -> Result<Value, JsonError> {
     let fail = |(offset, fault)| JsonError::at(bytes, offset, fault);
     if bytes.len() > max {
         return Err(fail((0, JsonFault::TooLong { bytes: bytes.len(), max })));
@@ -24,7 +29,8 @@ pub fn read_up_to(bytes: &[u8], max: usize) -> Result<Value, JsonError> {
     if text.starts_with('\u{feff}') {
         return Err(fail((0, JsonFault::ByteOrderMark)));
     }
-    let mut reader = Reader { text, at: 0, depth: 0, elements: 0, trail: Vec::new() };
+    let mut reader =
+        Reader { text, at: 0, depth: 0, elements: 0, elements_max: elements, trail: Vec::new() };
     let outcome = reader.document().map_err(fail);
     outcome.map_err(|error| JsonError { pointer: pointer(&reader.trail), ..error })
 }
@@ -40,6 +46,7 @@ struct Reader<'a> {
     at: usize,
     depth: usize,
     elements: usize,
+    elements_max: usize,
     /// Filled while a fault travels up: the steps that lead to it, innermost first.
     trail: Vec<String>,
 }
@@ -121,7 +128,7 @@ impl Reader<'_> {
 
     fn count_element(&mut self) -> Step<()> {
         self.elements += 1;
-        if self.elements > ELEMENTS_MAX {
+        if self.elements > self.elements_max {
             return Err((self.at, JsonFault::TooManyElements));
         }
         Ok(())

@@ -31,6 +31,8 @@ impl Conductor {
         if self.origin == Origin::New {
             return Ok(());
         }
+        // Nothing is built upon events that this workspace did not record.
+        self.check_prefix()?;
         let marker = self.session.id().to_string();
         let doing = "end what an earlier run left running";
         end_survivors(&marker).map_err(|source| WorkspaceError::Io { doing, source })?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use countersign_format::hash::Hash;
 use countersign_runtime::known_roots::KnownRoots;
+use countersign_verify::read_regular;
 use serde_json::json;
 
 use crate::{Caller, CommandError, Exit, Format};
@@ -84,11 +85,8 @@ pub(crate) fn fingerprints(text: &str) -> Result<Vec<Hash>, CommandError> {
         ));
     }
     let doing = || format!("cannot read `{}`", path.display());
-    let size = std::fs::metadata(path).map(|data| data.len());
-    if size.map_err(|error| CommandError::failed_doing(doing(), error))? > FINGERPRINTS_BYTES_MAX {
-        return Err(CommandError::failed(format!("`{}` is too large", path.display())));
-    }
-    let content = std::fs::read_to_string(path);
+    let content = read_regular(path, FINGERPRINTS_BYTES_MAX)
+        .and_then(|bytes| String::from_utf8(bytes).map_err(std::io::Error::other));
     let content = content.map_err(|error| CommandError::failed_doing(doing(), error))?;
     let lines = content.lines().map(str::trim);
     lines

@@ -38,7 +38,9 @@ impl Events {
             // A torn tail is no line yet.
             None | Some(RawLine::Unterminated(_)) => return Ok(None),
             Some(RawLine::Complete(bytes)) => event_in(bytes, self.id),
-            Some(RawLine::TooLong) => Err("the line is longer than an event may be".to_owned()),
+            Some(RawLine::TooLong | RawLine::Endless) => {
+                Err("the line is longer than an event may be".to_owned())
+            }
         };
         let event = event.map_err(|what| unreadable(self.id, self.next, &what))?;
         self.next += 1;

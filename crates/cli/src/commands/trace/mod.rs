@@ -4,7 +4,9 @@ mod abort;
 mod diff;
 mod events;
 mod follow;
+mod ledger_file;
 mod list;
+mod projection;
 mod show;
 mod skeleton;
 

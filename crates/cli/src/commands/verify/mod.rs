@@ -1,25 +1,35 @@
 //! `countersign verify`.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _};
+mod all;
+mod logs;
+mod place;
+mod progress;
+pub(super) mod proof;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
 use countersign_format::key::AgentIdentity;
-use countersign_format::note::SignedNote;
 use countersign_format::report::VerificationReport;
+use countersign_format::time::Timestamp;
 use countersign_runtime::clock::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
 use countersign_runtime::disk::{Durability, OsDisk, replace_file};
 use countersign_runtime::inspect::each_event;
 use countersign_runtime::known_roots::KnownRoots;
 use countersign_runtime::store::LedgerId;
-use countersign_verify::{FileSource, OpenTraces, Options, Profile, exit_status, render};
+use countersign_verify::{
+    FileSource, OpenTraces, Options, Profile, exit_status, read_regular, render,
+};
 
 use serde_json::Value;
 
+use self::logs::add_log;
+use self::progress::Watched;
 use super::keys::fingerprints;
 use crate::{Caller, CommandError, Exit, Format};
 
@@ -27,22 +37,31 @@ use crate::{Caller, CommandError, Exit, Format};
 ///
 /// Exit status: 0 nothing wrong, closed, signer pinned; 3 something is wrong; 4 nothing wrong
 /// found, but the trace is open or its signer is not pinned. A log never closes: `--allow-open`
-/// makes 0 of its 4. Only the report is ever written. The profile `strict` also fails a trace with
+/// makes 0 of its 4. Of a proof it says whether the event is included, never that the trace holds.
+/// Only the report is ever written. The profile `strict` also fails a trace with
 /// an unsigned event or with time that runs backwards, where `default` warns; `lenient` only warns
 /// of what was recorded against the rules.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
-    /// A trace's id or the beginning of it, its directory, an `events.jsonl`, or `log`
-    target: String,
+    /// A trace's id or the beginning of it, its directory, an `events.jsonl`, a proof, or `log`
+    #[arg(required_unless_present = "all")]
+    target: Option<String>,
+    /// Check every trace of the workspace, those that are gone included, and its log
+    #[arg(long, conflicts_with_all = ["target", "keys", "artifacts", "expect_head", "expect_count"])]
+    all: bool,
     /// A root to trust: its fingerprint, or a file with one on each line
     #[arg(long, value_name = "FINGERPRINT|FILE")]
     trust: Vec<String>,
     /// A copy of the workspace log, or a checkpoint of it, that was kept elsewhere
     #[arg(long, value_name = "FILE")]
-    log: Vec<PathBuf>,
+    pub(super) log: Vec<PathBuf>,
     /// Public key records for a trace that has no log
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
+    /// Where the artifacts of a trace outside of a workspace lie: the directory that holds
+    /// `artifacts/`, by default the trace's own, or the one whose `traces/` it lies in
+    #[arg(long, value_name = "DIR")]
+    artifacts: Option<PathBuf>,
     /// How strict to be: strict, default or lenient
     #[arg(long, default_value = "default")]
     profile: String,
@@ -61,28 +80,41 @@ pub(crate) struct VerifyArgs {
 }
 
 /// What is to be verified, and where its report goes.
-struct Target {
-    source: FileSource,
-    is_log: bool,
+pub(super) struct Target {
+    pub(super) source: FileSource,
+    pub(super) is_log: bool,
     /// The trace that must be there, where a workspace keeps it under that name.
-    trace_id: Option<String>,
+    pub(super) trace_id: Option<String>,
     reports: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &VerifyArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
-    let mut target = find(&args.target, caller)?;
+    let Some(name) = &args.target else { return all::run(args, caller) };
+    if proof::is_proof(name) {
+        if args.expect_head.is_some() || args.expect_count.is_some() {
+            let error =
+                "a proof shows one event: `--expect-head` and `--expect-count` say nothing of it";
+            return Err(CommandError::usage(error));
+        }
+        return proof::run(name, args, caller);
+    }
+    let mut target = find(name, caller)?;
+    place::refuse_projection(&target.source.events)?;
+    place::add_store(&mut target.source, args.artifacts.as_deref())?;
     for log in &args.log {
         add_log(&mut target.source, log)?;
     }
     let options = Options { expect_trace: target.trace_id, ..options(args, caller)? };
     let started = Instant::now();
+    let watched = Watched::new(&target.source, &mut caller.output);
     let verified = if target.is_log {
-        countersign_verify::verify_log(&target.source, &options)
+        countersign_verify::verify_log(&watched, &options)
     } else {
-        countersign_verify::verify(&target.source, &options)
+        countersign_verify::verify(&watched, &options)
     };
+    caller.output.clear_status();
     let mut report = verified.map_err(CommandError::failed)?;
-    report.metrics.elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    report.metrics.elapsed_ms = milliseconds(started);
     let kept = match target.reports.filter(|_| !args.no_write) {
         Some(reports) => keep(&reports, &report),
         None => Ok(()),
@@ -97,15 +129,29 @@ pub(crate) fn run(args: &VerifyArgs, caller: &mut Caller) -> Result<Exit, Comman
         output.warning(format_args!("the report could not be kept: {error}"));
         output.hint("with `--no-write` nothing is written");
     }
-    let open = if args.allow_open { OpenTraces::Accepted } else { OpenTraces::Incomplete };
-    Ok(match exit_status(&report, open) {
+    Ok(exit(exit_status(&report, args.open())))
+}
+
+impl VerifyArgs {
+    const fn open(&self) -> OpenTraces {
+        if self.allow_open { OpenTraces::Accepted } else { OpenTraces::Incomplete }
+    }
+}
+
+/// What an exit status of the verifier is to this program.
+const fn exit(status: u8) -> Exit {
+    match status {
         0 => Exit::Done,
         3 => Exit::No,
         _ => Exit::Open,
-    })
+    }
 }
 
-fn options(args: &VerifyArgs, caller: &Caller) -> Result<Options, CommandError> {
+fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn options(args: &VerifyArgs, caller: &Caller) -> Result<Options, CommandError> {
     let profile = Profile::parse(&args.profile).ok_or_else(|| {
         CommandError::usage(format!("`{}` is no profile", args.profile))
             .with_hint("use strict, default or lenient")
@@ -122,12 +168,8 @@ fn options(args: &VerifyArgs, caller: &Caller) -> Result<Options, CommandError> 
         trusted_roots.extend(known.iter().map(|root| root.fingerprint));
     }
     let keys = args.keys.as_deref().map(read_keys).transpose()?.unwrap_or_default();
-    let mut random = [0; 16];
-    SystemEntropy
-        .fill(&mut random)
-        .map_err(|error| CommandError::failed_doing("cannot draw an id", error))?;
-    let now = SystemClock.now();
-    let report_id = countersign_format::id::Ulid::from_parts(now, u128::from_le_bytes(random));
+    let (now, report_id) =
+        new_report().map_err(|error| CommandError::failed_doing("cannot draw an id", error))?;
     Ok(Options {
         expect_trace: None,
         trusted_roots,
@@ -135,84 +177,17 @@ fn options(args: &VerifyArgs, caller: &Caller) -> Result<Options, CommandError> 
         profile,
         expect_head: args.expect_head,
         expect_count: args.expect_count,
-        report_id: report_id.to_string(),
+        report_id,
         now,
     })
 }
 
-/// Adds a log or a checkpoint that was kept elsewhere. Of several logs the longest counts, and the
-/// others must be what it begins with.
-fn add_log(source: &mut FileSource, path: &Path) -> Result<(), CommandError> {
-    let doing =
-        |error| CommandError::failed_doing(format!("cannot read `{}`", path.display()), error);
-    let mut file = File::open(path).map_err(doing)?;
-    if !file.metadata().map_err(doing)?.is_file() {
-        return Err(CommandError::failed(format!("`{}` is not a regular file", path.display())));
-    }
-    let mut beginning = [0; 12];
-    let length = file.read(&mut beginning).map_err(doing)?;
-    if length == 0 {
-        return Err(CommandError::failed(format!("`{}` is empty", path.display())));
-    }
-    if beginning.get(..length) == Some(b"countersign/") {
-        // What somebody kept and names must be read; only the workspace's own may be torn.
-        let bytes = fs::read(path).map_err(doing)?;
-        SignedNote::parse(&bytes).map_err(|error| {
-            let doing = format!("`{}` is no checkpoint that can be read", path.display());
-            CommandError::failed_doing(doing, error)
-        })?;
-        source.checkpoints.push(path.to_owned());
-        return Ok(());
-    }
-    let Some(known) = source.log.take() else {
-        source.log = Some(path.to_owned());
-        return Ok(());
-    };
-    if beginning.first() != Some(&b'{') {
-        let error = format!("`{}` is neither a log nor a checkpoint of one", path.display());
-        return Err(CommandError::failed(error));
-    }
-    match first_difference(&known, path).map_err(doing)? {
-        Difference::None | Difference::FirstIsLonger => source.log = Some(known),
-        Difference::SecondIsLonger => source.log = Some(path.to_owned()),
-        Difference::At(byte) => {
-            let error = format!("the two logs contradict each other from byte {byte} on");
-            return Err(CommandError::no(error).with_details([
-                format!("one is `{}`", known.display()),
-                format!("the other is `{}`", path.display()),
-            ]));
-        }
-    }
-    Ok(())
-}
-
-enum Difference {
-    None,
-    FirstIsLonger,
-    SecondIsLonger,
-    At(u64),
-}
-
-fn first_difference(first: &Path, second: &Path) -> std::io::Result<Difference> {
-    let mut first = BufReader::new(File::open(first)?);
-    let mut second = BufReader::new(File::open(second)?);
-    let mut at = 0;
-    loop {
-        let (a, b) = (first.fill_buf()?, second.fill_buf()?);
-        match (a.is_empty(), b.is_empty()) {
-            (true, true) => return Ok(Difference::None),
-            (false, true) => return Ok(Difference::FirstIsLonger),
-            (true, false) => return Ok(Difference::SecondIsLonger),
-            (false, false) => {}
-        }
-        let length = a.len().min(b.len());
-        if let Some(place) = a.iter().zip(b).position(|(a, b)| a != b) {
-            return Ok(Difference::At(at + place as u64));
-        }
-        first.consume(length);
-        second.consume(length);
-        at += length as u64;
-    }
+/// The time of a report, and an id for it.
+fn new_report() -> std::io::Result<(Timestamp, String)> {
+    let mut random = [0; 16];
+    SystemEntropy.fill(&mut random).map_err(std::io::Error::other)?;
+    let now = SystemClock.now();
+    Ok((now, Ulid::from_parts(now, u128::from_le_bytes(random)).to_string()))
 }
 
 /// Bytes that a file of key records may have.
@@ -220,28 +195,38 @@ const KEYS_BYTES_MAX: u64 = 16 << 20;
 
 fn read_keys(path: &Path) -> Result<Vec<AgentIdentity>, CommandError> {
     let doing = || format!("cannot read the keys in `{}`", path.display());
-    let size = fs::metadata(path).map(|data| data.len());
-    if size.map_err(|error| CommandError::failed_doing(doing(), error))? > KEYS_BYTES_MAX {
-        return Err(CommandError::failed(format!("`{}` is too large", path.display())));
-    }
-    let bytes = fs::read(path).map_err(|error| CommandError::failed_doing(doing(), error))?;
+    let bytes = read_regular(path, KEYS_BYTES_MAX);
+    let bytes = bytes.map_err(|error| CommandError::failed_doing(doing(), error))?;
     serde_json::from_slice(&bytes).map_err(|error| CommandError::failed_doing(doing(), error))
 }
 
-fn find(name: &str, caller: &Caller) -> Result<Target, CommandError> {
+pub(super) fn find(name: &str, caller: &Caller) -> Result<Target, CommandError> {
     let path = Path::new(name);
     if path.join("log/events.jsonl").exists() {
         return Err(CommandError::usage(format!("`{name}` is a workspace, not a trace"))
             .with_hint(format!("run `countersign trace list --home {name}`, then name one"))
-            .with_hint(format!("`countersign verify log --home {name}` checks its log")));
+            .with_hint(format!("`countersign verify --all --home {name}` checks all of it")));
     }
     if path.is_dir() {
-        return Ok(in_files(&path.join("events.jsonl")));
+        let events = path.join("events.jsonl");
+        if fs::symlink_metadata(&events).is_err() {
+            return Err(CommandError::failed(format!(
+                "`{name}` is no trace: there is no `events.jsonl` in it"
+            )));
+        }
+        return Ok(in_files(&events));
     }
     if path.exists() {
         return Ok(in_files(path));
     }
-    let home = caller.home()?;
+    let home = match caller.home() {
+        Ok(home) => home,
+        // Who names a file that is not there does not want to hear of workspaces.
+        Err(_) if name.contains(['/', '.']) => {
+            return Err(CommandError::failed(format!("no file or directory `{name}`")));
+        }
+        Err(error) => return Err(error),
+    };
     if name == "log" {
         return Ok(in_files(&home.join("log/events.jsonl")));
     }
@@ -253,7 +238,13 @@ fn find(name: &str, caller: &Caller) -> Result<Target, CommandError> {
         .collect();
     matching.sort_unstable();
     match matching.as_slice() {
-        [id] => Ok(in_files(&home.join("traces").join(id).join("events.jsonl"))),
+        [id] => {
+            let events = home.join("traces").join(id).join("events.jsonl");
+            match fs::symlink_metadata(&events) {
+                Err(_) => Err(missing(id, &home)),
+                Ok(_) => Ok(in_files(&events)),
+            }
+        }
         [] => Err(missing(name, &home)),
         several => Err(CommandError::failed(format!("`{name}` begins {} traces", several.len()))
             .with_details(several.iter().take(5).cloned())),
@@ -262,19 +253,21 @@ fn find(name: &str, caller: &Caller) -> Result<Target, CommandError> {
 
 /// A trace that is not here; if the log knows it, somebody took it away.
 fn missing(name: &str, home: &Path) -> CommandError {
-    let mut size = None;
+    let mut known: BTreeMap<String, u64> = BTreeMap::new();
     let log = home.join("log/events.jsonl");
     let _ = each_event(&log, LedgerId::Log, |event| {
-        if event.payload.get("trace_id").and_then(Value::as_str) == Some(name) {
+        let trace_id = event.payload.get("trace_id").and_then(Value::as_str);
+        if let Some(trace_id) = trace_id.filter(|id| !name.is_empty() && id.starts_with(name)) {
             let found = event.payload.get("size").and_then(Value::as_u64).unwrap_or(1);
-            size = Some(size.unwrap_or(0).max(found));
+            let size = known.entry(trace_id.to_owned()).or_default();
+            *size = found.max(*size);
         }
     });
-    match size {
-        Some(size) => CommandError::no(format!(
-            "trace {name} is gone: the workspace log knows {size} of its events"
+    match known.first_key_value() {
+        Some((trace_id, size)) if known.len() == 1 => CommandError::no(format!(
+            "trace {trace_id} is gone: the workspace log knows {size} of its events"
         )),
-        None => CommandError::failed(format!("no trace, file or directory `{name}`"))
+        _ => CommandError::failed(format!("no trace, file or directory `{name}`"))
             .with_hint("run `countersign trace list` to see all traces"),
     }
 }

@@ -1,0 +1,216 @@
+//! All lines of a ledger in their order, looked at on all cores.
+//!
+//! One thread cuts and takes in, the others examine. Batches go to the workers in turns and come
+//! back in the same turns, so that nothing needs to be sorted; what is under way is bounded.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead};
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, RwLock};
+use std::thread::{self, Scope};
+
+use countersign_format::event::Event;
+use countersign_format::key::PublicKey;
+
+use crate::examine::{Examined, Ring, RingKey, examine, examine_rest};
+use crate::lines::{Lines, RawLine};
+
+/// Lines of a batch, and bytes after which it is full all the same.
+const BATCH_LINES: usize = 64;
+const BATCH_BYTES: usize = 256 << 10;
+/// Batches that each worker may have before or behind it.
+const BATCHES_EACH: usize = 3;
+const WORKERS_MAX: usize = 64;
+
+/// The keys that signatures are tried with; more may become known on the way.
+#[derive(Debug, Default)]
+pub(crate) struct SharedRing(RwLock<Arc<Ring>>);
+
+impl SharedRing {
+    pub(crate) fn new(ring: Ring) -> Self {
+        Self(RwLock::new(Arc::new(ring)))
+    }
+
+    fn now(&self) -> Arc<Ring> {
+        match self.0.read() {
+            Ok(ring) => Arc::clone(&ring),
+            Err(poisoned) => Arc::clone(&poisoned.into_inner()),
+        }
+    }
+
+    pub(crate) fn learn(&self, key_id: &str, key: PublicKey) {
+        let mut ring = match self.0.write() {
+            Ok(ring) => ring,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        Arc::make_mut(&mut ring).insert(key_id.to_owned(), RingKey::new(key));
+    }
+}
+
+/// Lines that are examined together.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    bytes: Vec<u8>,
+    lines: Vec<Cut>,
+}
+
+#[derive(Debug)]
+enum Cut {
+    Complete(Range<usize>),
+    Rest(Range<usize>),
+    TooLong,
+    Endless,
+}
+
+impl Batch {
+    /// The next lines; none if the ledger is at its end.
+    fn next(lines: &mut Lines<Box<dyn BufRead + '_>>) -> io::Result<Option<Self>> {
+        let mut batch = Self::default();
+        while batch.lines.len() < BATCH_LINES && batch.bytes.len() < BATCH_BYTES {
+            let Some(line) = lines.next_line()? else { break };
+            let cut = match line {
+                RawLine::Complete(bytes) => Cut::Complete(batch.take(bytes)),
+                RawLine::Unterminated(bytes) => Cut::Rest(batch.take(bytes)),
+                RawLine::TooLong => Cut::TooLong,
+                RawLine::Endless => Cut::Endless,
+            };
+            batch.lines.push(cut);
+        }
+        Ok((!batch.lines.is_empty()).then_some(batch))
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    fn examine(&self, ring: &Ring) -> Vec<Examined> {
+        self.lines.iter().map(|cut| self.examine_one(cut, ring)).collect()
+    }
+
+    fn examine_one(&self, cut: &Cut, ring: &Ring) -> Examined {
+        let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        match cut {
+            Cut::Complete(range) => examine(bytes(range), ring),
+            Cut::Rest(range) => examine_rest(bytes(range), ring),
+            Cut::TooLong => Examined::TooLong,
+            Cut::Endless => Examined::Endless,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.lines.len() >= BATCH_LINES || self.bytes.len() >= BATCH_BYTES
+    }
+}
+
+/// A ledger of which the beginning may have been looked at already.
+pub(crate) struct Ledger<'a> {
+    lines: Lines<Box<dyn BufRead + 'a>>,
+    first: Option<Batch>,
+}
+
+impl<'a> Ledger<'a> {
+    /// Reads the first lines of a ledger.
+    pub(crate) fn open(reader: Box<dyn BufRead + 'a>) -> io::Result<Self> {
+        let mut lines = Lines::new(reader);
+        let first = Batch::next(&mut lines)?;
+        Ok(Self { lines, first })
+    }
+
+    /// The first event, if the first line is one.
+    pub(crate) fn first_event(&self) -> Option<Event> {
+        let batch = self.first.as_ref()?;
+        match batch.examine_one(batch.lines.first()?, &Ring::new()) {
+            Examined::Line(step) => step.event,
+            _ => None,
+        }
+    }
+
+    /// Hands every line to `take`, in order.
+    pub(crate) fn each(
+        mut self,
+        ring: &SharedRing,
+        take: &mut dyn FnMut(&mut Examined) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(first) = self.first.take() else { return Ok(()) };
+        let workers = thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS_MAX);
+        // What fits into one batch is done before a thread would have started.
+        if workers == 1 || !first.is_full() {
+            let mut next = Some(first);
+            while let Some(batch) = next {
+                for mut examined in batch.examine(&ring.now()) {
+                    take(&mut examined)?;
+                }
+                next = Batch::next(&mut self.lines)?;
+            }
+            return Ok(());
+        }
+        thread::scope(|scope| {
+            let crew: Vec<Worker> = (0..workers).map(|_| Worker::start(scope, ring)).collect();
+            conduct(&crew, first, &mut self.lines, take)
+        })
+    }
+}
+
+/// What a worker is given: a batch, and what was taken in of an earlier one. It made that, and it
+/// is cheapest for it to take it down as well.
+struct Job {
+    batch: Batch,
+    _spent: Vec<Examined>,
+}
+
+/// A thread that examines batches.
+struct Worker {
+    jobs: SyncSender<Job>,
+    results: Receiver<Vec<Examined>>,
+}
+
+impl Worker {
+    fn start<'scope>(scope: &'scope Scope<'scope, '_>, ring: &'scope SharedRing) -> Self {
+        let (jobs, inbox) = sync_channel::<Job>(BATCHES_EACH);
+        let (outbox, results) = sync_channel(BATCHES_EACH);
+        scope.spawn(move || {
+            for job in inbox {
+                if outbox.send(job.batch.examine(&ring.now())).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { jobs, results }
+    }
+}
+
+/// Keeps every worker busy and takes in what they bring, in order.
+fn conduct(
+    crew: &[Worker],
+    first: Batch,
+    lines: &mut Lines<Box<dyn BufRead + '_>>,
+    take: &mut dyn FnMut(&mut Examined) -> io::Result<()>,
+) -> io::Result<()> {
+    let gone = || io::Error::other("a thread that examines lines has ended");
+    let mut next = Some(first);
+    // Whose turn it is to bring something; the same order in which the batches went out.
+    let mut under_way: VecDeque<&Worker> = VecDeque::new();
+    let mut turns = crew.iter().cycle();
+    let mut spent: Vec<Vec<Examined>> = Vec::new();
+    loop {
+        while under_way.len() < crew.len() * BATCHES_EACH
+            && let Some(batch) = next.take()
+        {
+            let worker = turns.next().ok_or_else(gone)?;
+            let job = Job { batch, _spent: spent.pop().unwrap_or_default() };
+            worker.jobs.send(job).map_err(|_| gone())?;
+            under_way.push_back(worker);
+            next = Batch::next(lines)?;
+        }
+        let Some(worker) = under_way.pop_front() else { return Ok(()) };
+        let mut batch = worker.results.recv().map_err(|_| gone())?;
+        for examined in &mut batch {
+            take(examined)?;
+        }
+        spent.push(batch);
+    }
+}
