@@ -22,8 +22,9 @@ use countersign_protocol::log::{LogState, is_key_event};
 use crate::Options;
 use crate::extract::{SIGNED_THROUGHOUT, SoundLine, parse_note, signed, sound_line};
 use crate::findings::{CheckId, Findings, Place};
-use crate::inclusion_report::{signer, write_failures, write_not_proven, write_root};
+use crate::inclusion_report::signer;
 use crate::keys::KeyBook;
+use crate::text::{write_failures, write_not_proven, write_root};
 
 /// What no proof of equivocation shows.
 const NOT_PROVEN: [&str; 3] = [

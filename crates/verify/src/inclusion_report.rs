@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use countersign_format::event::{Event, SCHEMA_VERSION, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::proof::{InclusionReport, InclusionStatus, ShownEvent};
-use countersign_format::report::{Check, CheckStatus, Failure, Signer, VerificationStatus};
+use countersign_format::report::{Check, Signer, VerificationStatus};
 use countersign_format::text::escape;
 
 use crate::Options;
 use crate::findings::{CheckId, Findings};
+use crate::text::{write_checks, write_failures, write_not_proven, write_root, write_warnings};
 
 /// What no proof of one event shows.
 const NOT_PROVEN: [&str; 9] = [
@@ -145,23 +146,9 @@ fn write_report(report: &InclusionReport, out: &mut String) -> std::fmt::Result 
     }
     write_root(report.root, report.signer, out)?;
     writeln!(out, "keys     as of log entry {}\n", report.keys_as_of)?;
-    for check in &report.checks {
-        let status = match check.status {
-            CheckStatus::Pass => "ok  ",
-            CheckStatus::Warn => "warn",
-            CheckStatus::Fail => "FAIL",
-            CheckStatus::NotChecked => "--  ",
-        };
-        write!(out, "  {status}  {:<30} {}", check.check_id, check.name)?;
-        if !check.scope.is_empty() {
-            write!(out, " ({})", escape(&check.scope))?;
-        }
-        writeln!(out)?;
-    }
+    write_checks(&report.checks, out)?;
     write_failures(&report.failures, out)?;
-    for warning in &report.warnings {
-        writeln!(out, "\nwarning: {}: {}", warning.warning_code, escape(&warning.message))?;
-    }
+    write_warnings(&report.warnings, out)?;
     write_not_proven(&report.not_proven, out)?;
     writeln!(out, "\n{}", escape(&report.summary))?;
     let status = match report.inclusion_status {
@@ -169,37 +156,6 @@ fn write_report(report: &InclusionReport, out: &mut String) -> std::fmt::Result 
         InclusionStatus::Fail => "fail",
     };
     writeln!(out, "verdict: {status}, signer: {}", signer(report.signer))
-}
-
-pub(crate) fn write_root(root: Option<Hash>, is: Signer, out: &mut String) -> std::fmt::Result {
-    match (root, is) {
-        (Some(root), Signer::Pinned) => writeln!(out, "root     {root}, which you trust"),
-        (Some(root), Signer::Unpinned) => writeln!(out, "root     {root}, which you do not trust"),
-        (None, _) => writeln!(out, "root     unknown"),
-    }
-}
-
-pub(crate) fn write_failures(failures: &[Failure], out: &mut String) -> std::fmt::Result {
-    for failure in failures {
-        write!(out, "\n{}", failure.failure_code)?;
-        if let Some(index) = failure.index {
-            write!(out, " at event {index}")?;
-        }
-        if let Some(event_id) = &failure.event_id {
-            write!(out, " ({})", escape(event_id))?;
-        }
-        writeln!(out, "\n  {}", escape(&failure.message))?;
-        writeln!(out, "  hint: {}", failure.suggested_action)?;
-    }
-    Ok(())
-}
-
-pub(crate) fn write_not_proven(lines: &[String], out: &mut String) -> std::fmt::Result {
-    writeln!(out, "\nthis does not prove:")?;
-    for line in lines {
-        writeln!(out, "  - {line}")?;
-    }
-    Ok(())
 }
 
 pub(crate) const fn signer(signer: Signer) -> &'static str {

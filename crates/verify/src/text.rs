@@ -1,8 +1,11 @@
-//! A report for people.
+//! Reports for people, and the pieces that all kinds of report share.
 
 use std::fmt::Write as _;
 
-use countersign_format::report::{Approvals, CheckStatus, Closed, Signer, VerificationReport};
+use countersign_format::hash::Hash;
+use countersign_format::report::{
+    Approvals, Check, CheckStatus, Closed, Failure, Signer, VerificationReport, Warning,
+};
 use countersign_format::text::escape;
 
 /// The report as text. Everything that came from the trace is escaped; the verdict comes last.
@@ -19,49 +22,13 @@ fn write_report(report: &VerificationReport, out: &mut String) -> std::fmt::Resu
     writeln!(out, "trace    {}", escape(&report.trace_id))?;
     writeln!(out, "kind     {kind}, {} events", report.metrics.events)?;
     writeln!(out, "profile  {}", report.profile)?;
-    match (report.root, report.signer) {
-        (Some(root), Signer::Pinned) => writeln!(out, "root     {root}, which you trust")?,
-        (Some(root), Signer::Unpinned) => writeln!(out, "root     {root}, which you do not trust")?,
-        (None, _) => writeln!(out, "root     unknown")?,
-    }
+    write_root(report.root, report.signer, out)?;
     writeln!(out)?;
-    for check in &report.checks {
-        let status = match check.status {
-            CheckStatus::Pass => "ok  ",
-            CheckStatus::Warn => "warn",
-            CheckStatus::Fail => "FAIL",
-            CheckStatus::NotChecked => "--  ",
-        };
-        write!(out, "  {status}  {:<30} {}", check.check_id, check.name)?;
-        if !check.scope.is_empty() {
-            write!(out, " ({})", escape(&check.scope))?;
-        }
-        writeln!(out)?;
-    }
-    for failure in &report.failures {
-        writeln!(out)?;
-        write!(out, "{}", failure.failure_code)?;
-        if let Some(index) = failure.index {
-            write!(out, " at event {index}")?;
-        }
-        if let Some(event_id) = &failure.event_id {
-            write!(out, " ({})", escape(event_id))?;
-        }
-        writeln!(out, "\n  {}", escape(&failure.message))?;
-        writeln!(out, "  hint: {}", failure.suggested_action)?;
-    }
-    for warning in &report.warnings {
-        write!(out, "\nwarning: {}", warning.warning_code)?;
-        if let Some(event_id) = &warning.event_id {
-            write!(out, " ({})", escape(event_id))?;
-        }
-        writeln!(out, ": {}", escape(&warning.message))?;
-    }
+    write_checks(&report.checks, out)?;
+    write_failures(&report.failures, out)?;
+    write_warnings(&report.warnings, out)?;
     write_approvals(&report.approvals, out)?;
-    writeln!(out, "\nthis does not prove:")?;
-    for line in &report.not_proven {
-        writeln!(out, "  - {line}")?;
-    }
+    write_not_proven(&report.not_proven, out)?;
     let closed = match report.closed {
         Closed::Yes => "yes",
         Closed::No => "no",
@@ -95,4 +62,65 @@ fn write_approvals(approvals: &Approvals, out: &mut String) -> std::fmt::Result 
         .map(|(count, how)| format!("{count} {how}"))
         .collect();
     if ways.is_empty() { Ok(()) } else { writeln!(out, "\napprovals: {}", ways.join(", ")) }
+}
+
+/// What was looked at, a line each.
+pub(crate) fn write_checks(checks: &[Check], out: &mut String) -> std::fmt::Result {
+    for check in checks {
+        let status = match check.status {
+            CheckStatus::Pass => "ok  ",
+            CheckStatus::Warn => "warn",
+            CheckStatus::Fail => "FAIL",
+            CheckStatus::NotChecked => "--  ",
+        };
+        write!(out, "  {status}  {:<30} {}", check.check_id, check.name)?;
+        if !check.scope.is_empty() {
+            write!(out, " ({})", escape(&check.scope))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// What is worth knowing, and where.
+pub(crate) fn write_warnings(warnings: &[Warning], out: &mut String) -> std::fmt::Result {
+    for warning in warnings {
+        write!(out, "\nwarning: {}", warning.warning_code)?;
+        if let Some(event_id) = &warning.event_id {
+            write!(out, " ({})", escape(event_id))?;
+        }
+        writeln!(out, ": {}", escape(&warning.message))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn write_root(root: Option<Hash>, is: Signer, out: &mut String) -> std::fmt::Result {
+    match (root, is) {
+        (Some(root), Signer::Pinned) => writeln!(out, "root     {root}, which you trust"),
+        (Some(root), Signer::Unpinned) => writeln!(out, "root     {root}, which you do not trust"),
+        (None, _) => writeln!(out, "root     unknown"),
+    }
+}
+
+pub(crate) fn write_failures(failures: &[Failure], out: &mut String) -> std::fmt::Result {
+    for failure in failures {
+        write!(out, "\n{}", failure.failure_code)?;
+        if let Some(index) = failure.index {
+            write!(out, " at event {index}")?;
+        }
+        if let Some(event_id) = &failure.event_id {
+            write!(out, " ({})", escape(event_id))?;
+        }
+        writeln!(out, "\n  {}", escape(&failure.message))?;
+        writeln!(out, "  hint: {}", failure.suggested_action)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn write_not_proven(lines: &[String], out: &mut String) -> std::fmt::Result {
+    writeln!(out, "\nthis does not prove:")?;
+    for line in lines {
+        writeln!(out, "  - {line}")?;
+    }
+    Ok(())
 }
