@@ -49,21 +49,28 @@ pub const SEPARATE: [Player; 6] = [
     ("auditor", 7, &[Role::Auditor]),
 ];
 
+/// Somebody who signs: a key, and who it says that it is.
 #[derive(Debug)]
-struct Party {
-    secret: SecretKey,
-    actor: Actor,
+pub struct Party {
+    /// The key.
+    pub secret: SecretKey,
+    /// How events name its holder.
+    pub actor: Actor,
 }
 
 impl Party {
-    fn new(agent_id: &str, seed: u8, role: Role) -> Self {
+    /// The holder of the key that is made from this byte.
+    #[must_use]
+    pub fn new(agent_id: &str, seed: u8, role: Role) -> Self {
         let secret = SecretKey::from_seed(&[seed; 32]);
         let key_id = secret.public_key().key_id().to_string();
         let actor = Actor { agent_id: agent_id.to_owned(), key_id, role, unknown: Map::new() };
         Self { secret, actor }
     }
 
-    fn identity(&self, roles: &[Role], now: Timestamp) -> Box<AgentIdentity> {
+    /// The record of the key, which counts from `now` on.
+    #[must_use]
+    pub fn identity(&self, roles: &[Role], now: Timestamp) -> Box<AgentIdentity> {
         Box::new(AgentIdentity {
             schema_version: SCHEMA_VERSION.to_owned(),
             agent_id: self.actor.agent_id.clone(),

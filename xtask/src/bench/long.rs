@@ -7,12 +7,10 @@ use std::path::{Path, PathBuf};
 
 use countersign_format::event::artifact::storage_uri;
 use countersign_format::event::{
-    Actor, ArtifactDescriptor, Draft, Event, EventRef, RedactionStatus, SCHEMA_VERSION, Sealer,
-    TraceKind,
+    ArtifactDescriptor, Draft, Event, EventRef, RedactionStatus, Sealer, TraceKind,
 };
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
-use countersign_format::key::{AgentIdentity, KEY_ALGORITHM, KeyStatus, SecretKey};
 use countersign_format::note::origin;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
@@ -20,6 +18,7 @@ use countersign_protocol::chain::Chain;
 use countersign_protocol::log::{Extent, LogCommand, LogState};
 use countersign_protocol::recording::{RecordingCommand, RecordingState};
 use countersign_protocol::{By, LogPin, State};
+use countersign_testkit::session::Party;
 use serde_json::Map;
 
 /// 2026-02-03T04:05:06.000Z; every event comes a millisecond after the one before.
@@ -33,39 +32,6 @@ const ARTIFACTS: u64 = 64;
 pub(super) struct LongRecording {
     pub(super) events: PathBuf,
     pub(super) root: Hash,
-}
-
-struct Party {
-    secret: SecretKey,
-    actor: Actor,
-}
-
-impl Party {
-    fn new(agent_id: &str, seed: u8, role: Role) -> Self {
-        let secret = SecretKey::from_seed(&[seed; 32]);
-        let key_id = secret.public_key().key_id().to_string();
-        let actor = Actor { agent_id: agent_id.to_owned(), key_id, role, unknown: Map::new() };
-        Self { secret, actor }
-    }
-
-    fn identity(&self, now: Timestamp) -> Box<AgentIdentity> {
-        Box::new(AgentIdentity {
-            schema_version: SCHEMA_VERSION.to_owned(),
-            agent_id: self.actor.agent_id.clone(),
-            display_name: self.actor.agent_id.clone(),
-            role_capabilities: vec![self.actor.role],
-            key_id: self.actor.key_id.clone(),
-            public_key: self.secret.public_key(),
-            key_algorithm: KEY_ALGORITHM.to_owned(),
-            status: KeyStatus::Active,
-            created_at: now,
-            updated_at: now,
-            revoked_at: None,
-            rotated_at: None,
-            revoked_reason: None,
-            unknown: Map::new(),
-        })
-    }
 }
 
 /// A ledger that is being written.
@@ -216,7 +182,8 @@ impl Story {
     fn open(&mut self, root: Hash) -> Result<(), String> {
         let now = self.now();
         let [first, second] = &self.parties;
-        let (root_identity, recorder) = (first.identity(now), second.identity(now));
+        let (root_identity, recorder) =
+            (first.identity(&[Role::Recorder], now), second.identity(&[Role::Recorder], now));
         self.tell(LogCommand::Open {
             origin: origin(&root),
             root: root_identity,
