@@ -20,6 +20,8 @@ import unicodedata
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from receipts import Receipts
+
 GENESIS = "0" * 64
 SAFE = 2**53 - 1
 ULID = re.compile(r"[0-7][0-9a-hjkmnp-tv-z]{25}\Z")
@@ -772,28 +774,39 @@ class Trace:
         self.extents = list(log.extents.get(trace_id, []))
         self.walk = Walk(self.findings, trace_id)
         self.evidence = Evidence(home, trace_id, self.findings)
+        self.receipts, self.doubt = Receipts(self.findings), False
         path = home / "traces" / trace_id / "events.jsonl"
         # A ledger that is not there is one without lines.
         data = path.read_bytes() if path.exists() else b""
         trace_keys = {key_id: key for key_id, key in log.keys.items() if key_id != log.root}
         for line in split_lines(data, self.findings):
-            index, found = self.walk.index, self.walk.line(line)
+            index, told = self.walk.index, len(self.findings.failures)
+            found = self.walk.line(line)
+            failed = len(self.findings.failures) > told
             if found:
-                self.meet(*found, index, trace_keys)
+                self.meet(*found, index, trace_keys, failed)
+            self.doubt |= failed
+        self.receipts.finish()
         self.hashes = self.walk.hashes
         if not self.walk.index:
             self.findings.fail("SCHEMA_INVALID", "no events: the trace is not there" if not data else "no events")
         self.against_log()
         self.evidence.check()
 
-    def meet(self, event, signed, valid, index, keys):
+    def meet(self, event, signed, valid, index, keys, failed):
         try:
+            told = len(self.findings.failures)
             vouched = judge_signature(event, signed, index, keys, self.trace_id, self.findings)
+            # A key without the role is a broken rule, and no doubt about the line.
+            unsigned = not vouched and len(self.findings.failures) > told
             self.ended |= valid and vouched and ends_trace(event)
             if valid and index == 0:
                 self.pin = event["payload"]["log"]
             if valid:
                 self.evidence.meet(event, index, self.walk.head, self.walk.sound, vouched)
+            if valid and not failed and not unsigned:
+                self.receipts.meet(event, index, self.doubt)
+            self.doubt |= unsigned
         except MISSHAPEN as error:
             self.findings.fail("SCHEMA_INVALID", f"event {index}: misshapen: {error!r}")
         while self.extents and self.extents[0][0] <= self.walk.index:

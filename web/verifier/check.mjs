@@ -2,7 +2,7 @@
 
 import { isTime, isVersion, objection, textFault } from './forms.mjs';
 import { Real } from './json.mjs';
-import { OBJECTS, TYPES } from './shapes.mjs';
+import { CLOSED, OBJECTS, TYPES } from './shapes.mjs';
 
 /** The table of an event type; names such as `constructor` are none. */
 export const typeOf = (name) => (Object.hasOwn(TYPES, name) ? TYPES[name] : null);
@@ -53,7 +53,10 @@ class Checker {
         this.check(form.values, member, below(pointer, key));
       });
     }
-    if (form.object !== undefined) return this.object(OBJECTS[form.object], value, pointer);
+    if (form.object !== undefined) {
+      if (CLOSED.includes(form.object)) this.closed(OBJECTS[form.object], value, pointer);
+      return this.object(OBJECTS[form.object], value, pointer);
+    }
     if (!isText(value)) return this.fault(pointer, 'must be a string');
     const wrong = objection(form, value, this.dialect);
     return wrong === null ? undefined : this.fault(pointer, wrong);
@@ -77,6 +80,14 @@ class Checker {
       this.any(member, below(pointer, key));
     }
     return undefined;
+  }
+
+  /** An object that holds nothing that is not known. */
+  closed(table, value, pointer) {
+    if (!(value instanceof Map)) return;
+    for (const key of value.keys()) {
+      if (!table.some(([name]) => name === key)) this.fault(below(pointer, key), 'unknown field');
+    }
   }
 
   /**

@@ -15,6 +15,7 @@ export const CHECKS = {
   CHK_LOG: 'the workspace log knows this trace so',
   CHK_ARTIFACT_EXISTENCE: 'every artifact is there',
   CHK_ARTIFACT_HASH_MATCH: 'every artifact has the bytes that were recorded',
+  CHK_RECEIPT_CHAIN: 'every action has its receipt, and each names the one before',
   CHK_CLAIM_EVIDENCE_SUFFICIENCY: 'every claim has its evidence',
   CHK_ROLE_POLICY_CONFORMANCE: 'every event was allowed when it was recorded',
   CHK_SEPARATION_OF_DUTIES: 'who acts, who reviews and who audits are not the same',

@@ -1,6 +1,6 @@
 // A second verifier: reads a trace and its workspace log as bytes and says what holds, by the pages
-// in docs/formats alone. Checks bytes, hashes, chain, signatures, keys, the log and artifacts; does
-// not replay the rules of sessions, recordings, work items and flows.
+// in docs/formats alone. Checks bytes, hashes, chain, signatures, keys, the log, artifacts and receipts;
+// does not replay the rules of sessions, recordings, work items and flows.
 //
 // A source has `events()`, `log()`, `checkpoints()` and `artifact(hash)`, all async; README.md says
 // what they give. `events()` is called twice, each time from the beginning.
@@ -10,6 +10,7 @@ import { dialectOf, text, typeOf } from './check.mjs';
 import { KeyBook, checkSignature, readKeyFile } from './keys.mjs';
 import { lines } from './lines.mjs';
 import { readLog } from './log.mjs';
+import { Receipts } from './receipts.mjs';
 import { Findings, PROFILES, reportOf } from './report.mjs';
 import { Walk } from './walk.mjs';
 
@@ -62,8 +63,8 @@ export async function verifyLog(source, options = {}) {
   const wanted = { traceId: null, pin: null, checkpoints, profile };
   const view = await readLog(await source.events() ?? NOTHING, wanted, findings);
   if (view.firstBreak === null) expectations(options, view.head, view.entries, findings);
-  for (const check of ['CHK_ARTIFACT_EXISTENCE', 'CHK_ARTIFACT_HASH_MATCH', 'CHK_CLAIM_EVIDENCE_SUFFICIENCY',
-    'CHK_SEPARATION_OF_DUTIES', 'CHK_FINALIZATION_INTEGRITY']) {
+  for (const check of ['CHK_ARTIFACT_EXISTENCE', 'CHK_ARTIFACT_HASH_MATCH', 'CHK_RECEIPT_CHAIN',
+    'CHK_CLAIM_EVIDENCE_SUFFICIENCY', 'CHK_SEPARATION_OF_DUTIES', 'CHK_FINALIZATION_INTEGRITY']) {
     findings.skip(check, 'a log has nothing of the kind');
   }
   const verdict = {
@@ -167,6 +168,7 @@ class Run {
     this.findings = findings;
     this.walk = new Walk(profile, findings, options.expectTrace ?? null);
     this.artifacts = new Artifacts(findings);
+    this.receipts = new Receipts(findings);
   }
 
   async step(step) {
@@ -187,6 +189,9 @@ class Run {
         this.#countApproval(step.event);
       }
       this.artifacts.meet(step.event, step.place, this.kind, vouched);
+      if (!this.walk.failedAt(step.index)) {
+        this.receipts.meet(step.event, step.place, this.kind, this.walk.failedWithin(step.index));
+      }
     }
     if (this.view !== null) this.#meetExtents();
   }
@@ -235,6 +240,7 @@ class Run {
       'CHK_SEPARATION_OF_DUTIES', 'CHK_FINALIZATION_INTEGRITY']) {
       findings.skip(check, NOT_REPLAYED);
     }
+    this.receipts.finish();
     if (view === null) this.#withoutLog(pin, checkpoints);
     else this.#againstLog(pin);
     this.#expectations();

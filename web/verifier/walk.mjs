@@ -27,6 +27,8 @@ export class Walk {
   sound = true;
   /** The first line with something wrong in its bytes, hashes, order, time or, told by the caller, signature. */
   #firstFault = Infinity;
+  /** The last such line. */
+  #lastFault = null;
   /** Whether there are lines of which nothing is known, here or behind the last one. */
   blind = false;
   dialect = null;
@@ -78,6 +80,7 @@ export class Walk {
 
   #fault(index) {
     this.#firstFault = Math.min(this.#firstFault, index);
+    this.#lastFault = index;
   }
 
   /** Notes that the signature of the line that was read last is not in order. */
@@ -88,6 +91,11 @@ export class Walk {
   /** Whether something was wrong with one of the first `count` lines. */
   failedWithin(count) {
     return this.#firstFault < count;
+  }
+
+  /** Whether something was wrong with this line, the last one that was read. */
+  failedAt(index) {
+    return this.#lastFault === index;
   }
 
   #unreadable(message) {

@@ -6,11 +6,14 @@
 
 mod append;
 mod calls;
+mod cap;
 mod clock;
 mod crowd;
+mod gate;
 mod growth;
 mod home;
 mod long;
+mod mcp;
 mod open;
 mod seal;
 mod start;
@@ -75,8 +78,11 @@ const FIGURES: &[Figure] = &[
     ("growth", growth::measure),
     ("open", open::measure),
     ("calls", calls::measure),
+    ("gate", gate::measure),
+    ("mcp", mcp::measure),
     ("verify", verify::measure),
     ("verify-5m", verify::measure_many),
+    ("cap", cap::measure),
     ("start", start::measure),
     ("tidy", tidy::measure),
 ];

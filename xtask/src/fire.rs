@@ -4,6 +4,7 @@
 //! and what it found; what is drawn is drawn by a seed, which is shown, so that a run can be repeated.
 //! Fires run in a release build: a debug build starts one and passes on.
 
+mod http;
 mod mutation;
 mod second_reader;
 
@@ -24,7 +25,8 @@ struct Order {
 /// A name, and what it does.
 type Fire = (&'static str, fn(Order) -> Result<(), String>);
 
-const FIRES: &[Fire] = &[("mutation", mutation::run), ("second-reader", second_reader::run)];
+const FIRES: &[Fire] =
+    &[("http", http::run), ("mutation", mutation::run), ("second-reader", second_reader::run)];
 
 /// Runs the fire that is named, or all.
 pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 //! Steps run in order and the first failure ends the run. Announcements go to stderr, so that
 //! stdout holds what `cargo test` itself says and ends with its result lines.
 
+mod clients;
 mod needs;
 
 use std::time::Instant;
@@ -16,6 +17,11 @@ const PYTHON_VARIABLE: &str = "COUNTERSIGN_TEST_PYTHON";
 /// In which variables tests find Node and a browser.
 const NODE_VARIABLE: &str = "COUNTERSIGN_TEST_NODE";
 const BROWSER_VARIABLE: &str = "COUNTERSIGN_TEST_BROWSER";
+
+/// In which variables tests find an interpreter with the MCP client of Python, and the directory of
+/// the TypeScript one.
+const MCP_PYTHON_VARIABLE: &str = "COUNTERSIGN_TEST_MCP_PYTHON";
+const MCP_NODE_VARIABLE: &str = "COUNTERSIGN_TEST_MCP_NODE_MODULES";
 
 /// What to do about missing tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +72,12 @@ pub(crate) fn run(install: Install) -> Result<(), Failure> {
         }
         if let Some(browser) = needs::browser() {
             tests.env(BROWSER_VARIABLE, browser);
+        }
+        if let Some(python) = clients::python() {
+            tests.env(MCP_PYTHON_VARIABLE, python);
+        }
+        if let Some(modules) = clients::node_modules() {
+            tests.env(MCP_NODE_VARIABLE, modules);
         }
         succeed(&mut tests)
     })?;

@@ -64,7 +64,7 @@ fn generate(root: &Path) -> Result<Files, String> {
         files.insert(path, schemas::file_text(&schema).into_bytes());
     }
     let mut vector = |name: &str, value: &Value| {
-        files.insert(format!("{VECTORS}/{name}"), format!("{value:#}\n").into_bytes());
+        files.insert(format!("{VECTORS}/{name}"), schemas::file_text(value).into_bytes());
     };
     vector("canonical.json", &canonical::vectors()?);
     vector("event.json", &events::sealed()?);
@@ -85,7 +85,7 @@ fn generate(root: &Path) -> Result<Files, String> {
     let page = fs::read_to_string(root.join(EVENT_PAGE))
         .map_err(|error| format!("cannot read `{EVENT_PAGE}`: {error}"))?;
     files.insert(EVENT_PAGE.to_owned(), page::with_tables(&page)?.into_bytes());
-    files.insert(shapes::PATH.to_owned(), shapes::module()?.into_bytes());
+    files.insert(shapes::PATH.to_owned(), shapes::module().into_bytes());
     Ok(files)
 }
 

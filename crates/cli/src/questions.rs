@@ -1,6 +1,7 @@
 //! Questions as a person reads them.
 
 use countersign_format::time::Timestamp;
+use countersign_gate::GateRequest;
 use countersign_runtime::questions::Question;
 use countersign_runtime::secrets::Redactor;
 use countersign_runtime::tools::ToolCall;
@@ -13,6 +14,7 @@ pub(crate) fn describe(question: &Question, now: Timestamp) -> Vec<String> {
         format!("  wanted for: {}", question.justification),
     ];
     lines.extend(question.call.iter().flat_map(details));
+    lines.extend(question.request.iter().flat_map(request_details));
     if let Some(input) = &question.input {
         lines.push(format!("  all of it: countersign artifact show {input}"));
     }
@@ -27,13 +29,25 @@ pub(crate) fn describe(question: &Question, now: Timestamp) -> Vec<String> {
 /// Characters of a text that are shown.
 const SHOWN_CHARACTERS_MAX: usize = 300;
 
+fn shown(what: &str, text: &str) -> String {
+    let short: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
+    let more = if short.len() < text.len() { "…" } else { "" };
+    format!("  {what} ({} bytes): {short}{more}", text.len())
+}
+
+/// What the title of an agent's request leaves out.
+fn request_details(request: &GateRequest) -> Vec<String> {
+    let mut lines = vec![format!("  with the tool {}", request.tool)];
+    if request.command.is_some() && !request.paths.is_empty() {
+        lines.push(format!("  files: {}", request.paths.join(", ")));
+    }
+    lines.extend(request.diff.iter().map(|diff| shown("change", diff)));
+    lines.extend(request.content.iter().map(|content| shown("content", content)));
+    lines
+}
+
 /// What the title of a call leaves out, and whoever permits it should see.
 fn details(call: &ToolCall) -> Vec<String> {
-    let shown = |what: &str, text: &str| {
-        let short: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
-        let more = if short.len() < text.len() { "…" } else { "" };
-        format!("  {what} ({} bytes): {short}{more}", text.len())
-    };
     match call {
         ToolCall::Exec { cwd, env, stdin, .. } => {
             let mut lines: Vec<String> = cwd.iter().map(|dir| format!("  in {dir}")).collect();

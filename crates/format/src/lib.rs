@@ -4,6 +4,7 @@
 //! artifacts, keys, proofs, receipts, exit signals and envelopes. The crate does no IO, reads no
 //! clock and draws no random numbers, so the same input gives the same bytes everywhere.
 
+pub mod cap;
 pub mod envelope;
 pub mod event;
 pub mod exit;

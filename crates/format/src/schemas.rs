@@ -67,6 +67,9 @@ pub fn file_name(name: &str) -> String {
 /// The text of a schema's file: indented, keys in order, with a final line break.
 #[must_use]
 pub fn file_text(schema: &Value) -> String {
+    // Whether the map keeps its members in order depends on what else is built.
+    let mut schema = schema.clone();
+    schema.sort_all_objects();
     format!("{schema:#}\n")
 }
 

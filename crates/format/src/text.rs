@@ -109,6 +109,12 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
+/// Whether `text` holds anything that [`escape`] would replace.
+#[must_use]
+pub fn has_unseen(text: &str) -> bool {
+    text.chars().any(is_hidden)
+}
+
 /// Control, format and other characters that are obeyed or invisible rather than seen.
 fn is_hidden(character: char) -> bool {
     character.is_control()

@@ -10,6 +10,7 @@ pub mod chain;
 mod ending;
 pub mod log;
 mod parts;
+pub mod receipts;
 pub mod recording;
 mod refusal;
 pub mod roles;

@@ -1,8 +1,10 @@
 //! Pieces of decisions and rules that several kinds of trace share.
 
-use countersign_format::event::{ArtifactDescriptor, Event, EventRef};
+use countersign_format::event::{ArtifactDescriptor, Event, EventRef, EventType};
 use countersign_format::hash::Hash;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use crate::{Context, Refusal};
 
@@ -11,7 +13,16 @@ pub(crate) fn produced(
     artifacts: Vec<ArtifactDescriptor>,
     context: &Context,
 ) -> Vec<ArtifactDescriptor> {
-    let event_id = context.reference(0).event_id;
+    produced_by(0, artifacts, context)
+}
+
+/// The same for the event that is the `nth` of this decision, from 0.
+pub(crate) fn produced_by(
+    nth: u64,
+    artifacts: Vec<ArtifactDescriptor>,
+    context: &Context,
+) -> Vec<ArtifactDescriptor> {
+    let event_id = context.reference(nth).event_id;
     artifacts
         .into_iter()
         .map(|mut artifact| {
@@ -58,11 +69,27 @@ pub(crate) fn place(event: &Event) -> EventRef {
     EventRef { event_id: event.event_id.clone(), seq: event.seq.unwrap_or_default() }
 }
 
-pub(crate) fn no_such(event: &Event, reference: &EventRef, wanted: &'static str) -> Refusal {
+/// The same, before there is an event.
+pub(crate) fn no_such_command(
+    event: EventType,
+    reference: &EventRef,
+    wanted: &'static str,
+) -> Refusal {
     Refusal::NoSuchReference {
-        event: event.event_type,
+        event,
         event_id: reference.event_id.clone(),
         seq: reference.seq,
         wanted,
+    }
+}
+
+pub(crate) fn no_such(event: &Event, reference: &EventRef, wanted: &'static str) -> Refusal {
+    no_such_command(event.event_type, reference, wanted)
+}
+
+/// Adds a member that is left out where there is nothing to say.
+pub(crate) fn set(payload: &mut Value, name: &str, value: Option<impl Serialize>) {
+    if let (Value::Object(members), Some(value)) = (payload, value) {
+        members.insert(name.to_owned(), json!(value));
     }
 }

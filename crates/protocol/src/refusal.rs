@@ -69,6 +69,12 @@ pub enum Refusal {
         /// Its place.
         intent: u64,
     },
+    /// The intent was refused.
+    #[error("the intent at {intent} was refused")]
+    IntentBlocked {
+        /// Its place.
+        intent: u64,
+    },
     /// Something is still under way.
     #[error("{count} executions are still under way, the first at {first}")]
     ExecutionsOpen {
@@ -77,6 +83,20 @@ pub enum Refusal {
         /// The place of the first.
         first: u64,
     },
+    /// An action names another one as the last before it.
+    #[error("the last receipt is {expected}, the action names {given} as its parent")]
+    OtherParent {
+        /// The last receipt.
+        expected: String,
+        /// The one that was given.
+        given: String,
+    },
+    /// An action cannot stand in an event.
+    #[error("the action cannot stand in an event")]
+    ActionUnfit,
+    /// No verdict covers an action, and its input was not stored.
+    #[error("no verdict covers the action, and its input was not given")]
+    InputNeeded,
     /// The key is known already.
     #[error("key {key_id} is in the log already")]
     KeyKnown {

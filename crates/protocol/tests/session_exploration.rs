@@ -328,6 +328,8 @@ impl Node {
             begun,
             // The same in all.
             rules: _,
+            // Grows with every action, and decides nothing.
+            receipts: _,
             proposals,
             approved_once,
             intents,
@@ -370,14 +372,15 @@ impl Node {
         for (seq, it) in intents {
             let at = self.intents.iter().position(|(place, _)| place.seq == *seq).unwrap() as u8;
             key.extend([2, at, rank(&self.proposals, it.proposal), it.risk as u8]);
-            key.extend([it.input.as_bytes()[0], it.acknowledged.len() as u8]);
+            key.extend([it.action.input.as_bytes()[0], it.acknowledged.len() as u8]);
             key.push(it.retry_of.map_or(254, |of| rank(&self.executions, of)));
             key.extend(it.review.map_or([9, 9], |(it, by)| [it as u8, by as u8]));
             key.extend([it.asked, it.deadline.is_some()].map(u8::from));
         }
         for (seq, it) in executions {
             let at = rank(&self.executions, *seq);
-            key.extend([3, at, rank(&self.proposals, it.proposal), it.input.as_bytes()[0]]);
+            let input = it.action.as_ref().unwrap().input.as_bytes()[0];
+            key.extend([3, at, rank(&self.proposals, it.proposal), input]);
         }
         for (seq, it) in ended_executions {
             let at = rank(&self.executions, *seq);

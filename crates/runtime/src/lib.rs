@@ -4,10 +4,12 @@
 //! with the keyring, appends through the store, and tells the workspace log. Synchronous; callers
 //! bring their threads.
 
+pub mod actions;
 pub mod agents;
 pub mod clock;
 pub mod conduct;
 pub mod disk;
+pub mod gate;
 pub mod inspect;
 pub mod keyring;
 mod keys;
@@ -18,6 +20,7 @@ mod recording;
 mod repair;
 mod replica;
 pub mod sandbox;
+mod seal;
 pub mod secrets;
 mod session;
 mod signers;
@@ -33,6 +36,7 @@ mod writer;
 pub use recording::Recording;
 pub use repair::Reconciled;
 pub use replica::Damage;
+pub use seal::{SealedFile, Unsealable};
 pub use session::{RunningSession, Session};
 pub use workspace::{AGENTS, Environment, KeyHolder, Workspace, WorkspaceError};
 pub use writer::{Recorded, WriteError};

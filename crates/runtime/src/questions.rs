@@ -8,6 +8,8 @@ use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
+use countersign_gate::GateRequest;
+use countersign_protocol::recording::RecordingCommand;
 use countersign_protocol::session::SessionCommand;
 use countersign_protocol::{Refusal, ReviewDecision};
 use serde::Serialize;
@@ -21,7 +23,7 @@ use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{Recorded, WriteError};
 
 /// Bytes of an input that are read to show what would run.
-const INPUT_BYTES_MAX: u64 = 1 << 20;
+const INPUT_BYTES_MAX: u64 = 4 << 20;
 
 /// Something that a person must decide.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,8 +44,13 @@ pub struct Question {
     pub reasons: Vec<String>,
     /// The stored input.
     pub input: Option<Hash>,
-    /// What would run, without its secrets.
+    /// What would run, without its secrets, where a session's own tool would run it.
     pub call: Option<ToolCall>,
+    /// What an outside agent wants to do, as it was put to the gate.
+    pub request: Option<GateRequest>,
+    /// The kind of trace that waits.
+    #[serde(skip)]
+    pub kind: TraceKind,
     /// When it was asked.
     pub asked_at: Timestamp,
     /// From when on an answer no longer counts; silence is a no.
@@ -65,15 +72,15 @@ impl Workspace {
     /// # Errors
     /// The log cannot be read.
     pub fn questions(&self) -> Result<(Vec<Question>, Vec<String>), WorkspaceError> {
-        let open: Vec<String> = self.log_state(|log| {
-            let sessions = log.open.iter().filter(|(_, open)| open.kind == TraceKind::Session);
-            sessions.map(|(id, _)| id.clone()).collect()
+        let open: Vec<(String, TraceKind)> = self.log_state(|log| {
+            let asking = log.open.iter().filter(|(_, open)| asks(open.kind));
+            asking.map(|(id, open)| (id.clone(), open.kind)).collect()
         })?;
         let mut questions = Vec::new();
         let mut unreadable = Vec::new();
-        for id in open {
+        for (id, kind) in open {
             // One damaged trace must not silence the others.
-            match id.parse().map(|id| self.questions_of(id)) {
+            match id.parse().map(|id| self.questions_in(id, kind)) {
                 Ok(Ok(found)) => questions.extend(found),
                 _ => unreadable.push(id),
             }
@@ -89,11 +96,22 @@ impl Workspace {
     /// # Errors
     /// The trace cannot be read.
     pub fn questions_of(&self, id: Ulid) -> Result<Vec<Question>, WorkspaceError> {
-        let waiting: Vec<u64> = self.session(id)?.look(|state| {
-            let asked = |review| matches!(review, Some((ReviewDecision::Asked, _)));
-            let intents = state.intents.iter().filter(|(_, intent)| asked(intent.review));
-            intents.map(|(&seq, _)| seq).collect()
-        })?;
+        self.questions_in(id, TraceKind::Session)
+    }
+
+    fn questions_in(&self, id: Ulid, kind: TraceKind) -> Result<Vec<Question>, WorkspaceError> {
+        let waiting: Vec<u64> = match kind {
+            TraceKind::Recording => self.recording(id)?.look(|state| {
+                let intents = state.intents.iter();
+                let asked = intents.filter(|(_, it)| it.decision == Some(ReviewDecision::Asked));
+                asked.map(|(&seq, _)| seq).collect()
+            })?,
+            _ => self.session(id)?.look(|state| {
+                let asked = |review| matches!(review, Some((ReviewDecision::Asked, _)));
+                let intents = state.intents.iter().filter(|(_, intent)| asked(intent.review));
+                intents.map(|(&seq, _)| seq).collect()
+            })?,
+        };
         if waiting.is_empty() {
             return Ok(Vec::new());
         }
@@ -102,7 +120,7 @@ impl Workspace {
             let seq = event.seq.unwrap_or_default();
             match event.event_type {
                 EventType::ToolIntentSigned if waiting.contains(&seq) => {
-                    questions.push(self.question(&event));
+                    questions.push(self.question(&event, kind));
                 }
                 EventType::ToolIntentReviewed => ask(&mut questions, &event),
                 _ => {}
@@ -112,14 +130,22 @@ impl Workspace {
         Ok(questions)
     }
 
-    fn question(&self, intent: &Event) -> Question {
+    fn question(&self, intent: &Event, kind: TraceKind) -> Question {
         let text = |name: &str| {
             intent.payload.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let input: Option<Hash> = text("normalized_input_hash").parse().ok();
-        let call = input
-            .and_then(|hash| self.store().get(&hash, INPUT_BYTES_MAX).ok())
-            .and_then(|bytes| serde_json::from_slice::<ToolCall>(&bytes).ok());
+        let bytes = input.and_then(|hash| self.store().get(&hash, INPUT_BYTES_MAX).ok());
+        let bytes = bytes.unwrap_or_default();
+        let (call, request) = match kind {
+            TraceKind::Recording => (None, GateRequest::from_bytes(&bytes).ok()),
+            _ => (serde_json::from_slice::<ToolCall>(&bytes).ok(), None),
+        };
+        let title = match (&call, &request) {
+            (Some(call), _) => call.title(),
+            (None, Some(request)) => request_title(request),
+            (None, None) => text("tool_name"),
+        };
         Question {
             id: intent.event_id.clone(),
             trace_id: intent.trace_id.clone(),
@@ -127,12 +153,14 @@ impl Workspace {
                 event_id: intent.event_id.clone(),
                 seq: intent.seq.unwrap_or_default(),
             },
-            title: call.as_ref().map_or_else(|| text("tool_name"), ToolCall::title),
+            title,
             risk: text("safety_classification"),
             justification: text("justification"),
             reasons: Vec::new(),
             input,
             call,
+            request,
+            kind,
             asked_at: intent.created_at,
             deadline: None,
         }
@@ -158,17 +186,29 @@ impl Workspace {
             PersonsAnswer::Yes => "a person approved it",
             PersonsAnswer::No => "a person refused it",
         };
-        let command = SessionCommand::ReviewIntent {
-            by: Role::Operator,
-            subject: question.subject.clone(),
-            decision,
-            reasons: vec![reason.map_or_else(|| said.to_owned(), countersign_format::text::to_nfc)],
-            deadline: None,
-            channel: Some(self.operator_channel()?.to_owned()),
-            artifacts: Vec::new(),
+        let reason = reason.map_or_else(|| said.to_owned(), countersign_format::text::to_nfc);
+        let channel = self.operator_channel()?.to_owned();
+        let answered = match question.kind {
+            TraceKind::Recording => self.recording(id)?.submit(RecordingCommand::Answer {
+                intent: question.subject.clone(),
+                decision,
+                reasons: vec![reason],
+                channel,
+            }),
+            _ => self.session(id)?.submit(SessionCommand::ReviewIntent {
+                by: Role::Operator,
+                subject: question.subject.clone(),
+                decision,
+                reasons: vec![reason],
+                deadline: None,
+                channel: Some(channel),
+                artifacts: Vec::new(),
+            }),
         };
-        match self.session(id)?.submit(command) {
-            Err(WriteError::Refused(Refusal::NoSuchReference { .. })) => Err(not_open().into()),
+        match answered {
+            Err(WriteError::Refused(
+                Refusal::NoSuchReference { .. } | Refusal::IntentBlocked { .. },
+            )) => Err(not_open().into()),
             other => Ok(other?),
         }
     }
@@ -179,6 +219,21 @@ impl Workspace {
             Protection::Passphrase => "protected-key",
             _ => "unprotected-key",
         })
+    }
+}
+
+/// Whether traces of this kind ask people about intents.
+const fn asks(kind: TraceKind) -> bool {
+    matches!(kind, TraceKind::Session | TraceKind::Recording)
+}
+
+/// What an outside agent wants to do, in one line.
+fn request_title(request: &GateRequest) -> String {
+    let what = request.command.clone().unwrap_or_else(|| request.paths.join(", "));
+    let by = &request.agent;
+    match what.is_empty() {
+        true => format!("{by}: {} with {}", request.action_type.as_str(), request.tool),
+        false => format!("{by}: {} {what}", request.action_type.as_str()),
     }
 }
 

@@ -32,7 +32,27 @@ impl Workspace {
         let open = |log| RecordingCommand::Open {
             log,
             on_behalf_of: on_behalf_of.map(to_nfc),
+            client: None,
             objective: objective.map(to_nfc),
+        };
+        let (trace, _) = TraceWriter::begin(self, TraceKind::Recording, open)?;
+        Ok(Recording { trace })
+    }
+
+    /// The same for an agent that speaks through this program.
+    ///
+    /// # Errors
+    /// Something could not be recorded.
+    pub fn begin_recording_through(
+        &self,
+        on_behalf_of: Option<&str>,
+        client: Option<&str>,
+    ) -> Result<Recording, WorkspaceError> {
+        let open = |log| RecordingCommand::Open {
+            log,
+            on_behalf_of: on_behalf_of.map(to_nfc),
+            client: client.map(to_nfc),
+            objective: None,
         };
         let (trace, _) = TraceWriter::begin(self, TraceKind::Recording, open)?;
         Ok(Recording { trace })
@@ -62,6 +82,22 @@ impl Recording {
     /// The rules do not allow it, or it could not be written; then nothing was acknowledged.
     pub fn submit(&self, command: RecordingCommand) -> Result<Recorded, WriteError> {
         self.trace.submit(command)
+    }
+
+    /// What it comes to now.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn look<T>(&self, at: impl FnOnce(&RecordingState) -> T) -> Result<T, WriteError> {
+        self.trace.look(at)
+    }
+
+    /// What the verifier says of it as it is, without recording anything.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn audit_again(&self) -> Result<VerificationReport, WorkspaceError> {
+        self.trace.audit(Profile::DEFAULT)
     }
 
     /// How far it has come.

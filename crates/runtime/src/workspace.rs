@@ -127,6 +127,15 @@ pub enum WorkspaceError {
         /// Which.
         id: String,
     },
+    /// A trace could not be sealed.
+    #[error("trace {id} cannot be sealed")]
+    Seal {
+        /// Which.
+        id: String,
+        /// Why not.
+        #[source]
+        source: Box<crate::seal::Unsealable>,
+    },
     /// A file could not be read or written.
     #[error("could not {doing}")]
     Io {

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod conformance;
 pub mod disk;
 pub mod home;
+pub mod mcp;
 pub mod mutation;
 pub mod process;
 pub mod second_reader;

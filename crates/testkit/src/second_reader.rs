@@ -21,7 +21,7 @@ pub use agreement::{Agreement, agreement};
 use crate::home::options;
 
 /// The checks that both readers run.
-const SHARED: [&str; 8] = [
+const SHARED: [&str; 9] = [
     "CHK_SCHEMA_CONFORMANCE",
     "CHK_EVENT_HASH_INTEGRITY",
     "CHK_CHAIN_CONTINUITY",
@@ -30,9 +30,11 @@ const SHARED: [&str; 8] = [
     "CHK_LOG",
     "CHK_ARTIFACT_EXISTENCE",
     "CHK_ARTIFACT_HASH_MATCH",
+    "CHK_RECEIPT_CHAIN",
 ];
 /// Warnings of the other checks.
-const NOT_SHARED: [&str; 5] = [
+const NOT_SHARED: [&str; 6] = [
+    "DENIED_ACTION_RECORDED",
     "RULES_NOT_REPLAYED",
     "CLAIM_DISPUTED",
     "ROLE_POLICY_VIOLATION",

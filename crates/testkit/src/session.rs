@@ -17,6 +17,7 @@ use countersign_format::id::Ulid;
 use countersign_format::json::{self, Map, Value};
 use countersign_format::key::{AgentIdentity, KEY_ALGORITHM, KeyStatus, SecretKey};
 use countersign_format::note::origin;
+use countersign_format::receipt::ActionType;
 use countersign_format::report::VerificationReport;
 use countersign_format::risk::RiskClass;
 use countersign_format::role::Role;
@@ -492,6 +493,8 @@ pub fn intent(proposal: &EventRef, risk: RiskClass, input: &str) -> Intent {
     Intent {
         proposal: proposal.clone(),
         tool_name: "echo".to_owned(),
+        action_type: ActionType::Command,
+        paths: Vec::new(),
         input: descriptor(input.as_bytes()),
         input_form: "raw".to_owned(),
         risk,
@@ -518,6 +521,7 @@ pub fn completed(execution: &EventRef, output: &str) -> ExecutionEnd {
         dropped_bytes: 0,
         elapsed_ms: Some(1),
         redactions: Vec::new(),
+        given_up: false,
     }
 }
 

@@ -288,6 +288,12 @@ fn hash(value: &Value) -> Option<Hash> {
 
 /// What lies where an artifact belongs; `None` without a store.
 fn look(source: &dyn Source, hash: &Hash, byte_size: u64) -> io::Result<Option<Found>> {
+    if let Some(length) = source.proven(hash) {
+        return Ok(Some(match length == byte_size {
+            true => Found::Whole,
+            false => Found::Other(format!("has {length} bytes, it should have {byte_size}")),
+        }));
+    }
     Ok(Some(match source.artifact(hash)? {
         StoredArtifact::NoStore => return Ok(None),
         StoredArtifact::Absent => Found::Gone("is not in the store"),

@@ -24,9 +24,9 @@ pub(crate) struct Audits {
     /// The audit that is under way.
     run: Option<Run>,
     /// Audits that ended.
-    pub(crate) ended: u64,
+    ended: u64,
     /// Audits whose report could not be looked at.
-    pub(crate) unread: u64,
+    unread: u64,
 }
 
 /// An audit that is under way.
@@ -47,6 +47,20 @@ enum Told {
 }
 
 impl Audits {
+    /// Says how many audits there were.
+    pub(crate) fn finish(&self, findings: &mut Findings) {
+        let check = CheckId::Finalization;
+        if self.ended == 0 {
+            findings.skip(check, "no audit has ended");
+            return;
+        }
+        let unread = match self.unread {
+            0 => String::new(),
+            count => format!(", {count} without a report that could be read"),
+        };
+        findings.scope(check, format!("{} audits{unread}", self.ended));
+    }
+
     /// Takes in an event, at which the trace has `events` events and this head.
     pub(crate) fn meet(&mut self, event: &Event, events: u64, head: Hash) {
         match event.event_type {

@@ -34,12 +34,7 @@ pub(crate) fn compare(
     };
     let entries = shared_entries(reader, view, findings)?;
     if entries < view.size {
-        let message = format!(
-            "the log given has {entries} entries, the proof's checkpoint is of {}: only the \
-             entries that both have were compared",
-            view.size
-        );
-        unused(findings, message);
+        shorter(entries, view, findings);
         for bytes in &checkpoints {
             checkpoint(bytes, view, &proof.log.checkpoint, findings);
         }
@@ -81,8 +76,18 @@ fn whole_log(
     Ok(log.entries)
 }
 
+/// Says that the log given does not reach as far.
+pub(crate) fn shorter(entries: u64, view: &ExtractView, findings: &mut Findings) {
+    let message = format!(
+        "the log given has {entries} entries, the proof's checkpoint is of {}: only the entries that \
+         both have were compared",
+        view.size
+    );
+    unused(findings, message);
+}
+
 /// Compares entry by entry what both have, and gives the number of entries that the log has.
-fn shared_entries(
+pub(crate) fn shared_entries(
     reader: Box<dyn BufRead + '_>,
     view: &ExtractView,
     findings: &mut Findings,
@@ -106,7 +111,7 @@ fn shared_entries(
 }
 
 /// A checkpoint alone: at the same size it must say the same.
-fn checkpoint(bytes: &[u8], view: &ExtractView, own: &str, findings: &mut Findings) {
+pub(crate) fn checkpoint(bytes: &[u8], view: &ExtractView, own: &str, findings: &mut Findings) {
     let (note, kept) = match parse_note(bytes) {
         Ok(parsed) => parsed,
         Err(message) => {

@@ -13,6 +13,7 @@ use countersign_format::event::{
 };
 use countersign_format::hash::Hash;
 use countersign_format::key::{PreparedKey, PublicKey, Signature};
+use countersign_format::receipt;
 use countersign_format::shape::{Checker, Dialect, Shape};
 use countersign_format::time::Timestamp;
 use serde_json::Value;
@@ -96,6 +97,8 @@ pub(crate) struct Step {
     pub(crate) seq: Option<u64>,
     pub(crate) created_at: Option<Timestamp>,
     pub(crate) signed: Signed,
+    /// The receipt hash of the action in its payload, computed.
+    pub(crate) receipt: Option<Hash>,
 }
 
 /// The hashes of an event.
@@ -192,6 +195,7 @@ impl Step {
             seq: event.seq,
             created_at: Some(event.created_at),
             signed,
+            receipt: receipt_in(&event),
             event: Some(event),
         }
     }
@@ -220,6 +224,7 @@ impl Step {
             faults,
             seq: value.get("seq").and_then(Value::as_u64),
             value: if event.is_some() { Value::Null } else { value },
+            receipt: event.as_ref().and_then(receipt_in),
             event,
             stated,
             computed: Hashes { event: Some(event_hash), payload: payload_hash },
@@ -300,6 +305,11 @@ impl Step {
             None => self.value.pointer(pointer).and_then(Value::as_str),
         }
     }
+}
+
+/// The receipt hash of the action that an event carries.
+fn receipt_in(event: &Event) -> Option<Hash> {
+    event.payload.get("action").and_then(receipt::recompute)
 }
 
 /// What stands where the signature belongs.

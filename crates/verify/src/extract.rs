@@ -44,6 +44,8 @@ pub(crate) struct ExtractView {
     pub(crate) opened: Option<(u64, Hash)>,
     /// How far the trace had come, each time the log was told.
     pub(crate) extents: Vec<TraceExtent>,
+    /// Whether the log has the trace closed.
+    pub(crate) closed: bool,
     /// Hashes of all entries that are in the extract.
     pub(crate) hashes: BTreeMap<u64, Hash>,
     /// Recorder keys, retired ones too: what was kept elsewhere may be signed by any of them.
@@ -329,6 +331,7 @@ impl ExtractWalk<'_> {
                 let first = text(event, "first_event_hash").and_then(|text| text.parse().ok());
                 self.view.opened = first.map(|first| (index, first));
             }
+            self.view.closed |= event.event_type == EventType::TraceClosed;
             self.view.extents.extend(trace_extent(index, event));
         }
     }

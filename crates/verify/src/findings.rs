@@ -29,6 +29,7 @@ pub(crate) enum CheckId {
     Log,
     ArtifactExistence,
     ArtifactHash,
+    ReceiptChain,
     ClaimEvidence,
     RolePolicy,
     Separation,
@@ -36,7 +37,7 @@ pub(crate) enum CheckId {
 }
 
 impl CheckId {
-    const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Schema,
         Self::EventHash,
         Self::Chain,
@@ -45,6 +46,7 @@ impl CheckId {
         Self::Log,
         Self::ArtifactExistence,
         Self::ArtifactHash,
+        Self::ReceiptChain,
         Self::ClaimEvidence,
         Self::RolePolicy,
         Self::Separation,
@@ -61,6 +63,7 @@ impl CheckId {
             Self::Log => "CHK_LOG",
             Self::ArtifactExistence => "CHK_ARTIFACT_EXISTENCE",
             Self::ArtifactHash => "CHK_ARTIFACT_HASH_MATCH",
+            Self::ReceiptChain => "CHK_RECEIPT_CHAIN",
             Self::ClaimEvidence => "CHK_CLAIM_EVIDENCE_SUFFICIENCY",
             Self::RolePolicy => "CHK_ROLE_POLICY_CONFORMANCE",
             Self::Separation => "CHK_SEPARATION_OF_DUTIES",
@@ -78,6 +81,7 @@ impl CheckId {
             Self::Log => "the workspace log knows this trace so",
             Self::ArtifactExistence => "every artifact is there",
             Self::ArtifactHash => "every artifact has the bytes that were recorded",
+            Self::ReceiptChain => "every action has its receipt, and each names the one before",
             Self::ClaimEvidence => "every claim has its evidence",
             Self::RolePolicy => "every event was allowed when it was recorded",
             Self::Separation => "who acts, who reviews and who audits are not the same",

@@ -5,11 +5,12 @@ use std::io;
 
 use countersign_format::report::VerificationReport;
 
+use crate::against::{Against, Evidence};
 use crate::findings::Findings;
 use crate::log::{self, LogRead, Sizes, Traces, Wanted};
 use crate::pipeline::Ledger;
 use crate::profile::Profile;
-use crate::trace::{Against, Evidence, log_report, pin_of, verify_against};
+use crate::trace::{log_report, pin_of, verify_against};
 use crate::{Options, Source};
 
 /// A log, everything that it says, and what is wrong with it.
@@ -49,7 +50,8 @@ impl KnownLog {
         let stated = first.map(|event| event.trace_id).unwrap_or_default();
         let trace_id = options.expect_trace.as_deref().unwrap_or(&stated);
         let view = Some(self.log.view(trace_id, pin.as_ref()));
-        verify_against(source, options, Evidence::Read, Against { ledger, pin, view }, findings)
+        let against = Against { ledger, pin, view, onlooker: None };
+        verify_against(source, options, Evidence::Read, against, findings)
     }
 
     /// The traces that it knows.

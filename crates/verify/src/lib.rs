@@ -5,9 +5,11 @@
 //! policy engine. Reading is the caller's: see [`Source`].
 
 mod account;
+mod against;
 mod all;
 mod artifacts;
 mod audit;
+pub mod cap;
 mod compare;
 mod duties;
 mod elsewhere;
@@ -25,6 +27,7 @@ mod log;
 mod pipeline;
 mod profile;
 mod prove;
+mod receipts;
 mod replay;
 mod signature;
 mod text;
@@ -51,8 +54,8 @@ pub use inclusion_report::{inclusion_exit_status, render_inclusion};
 pub use known_log::KnownLog;
 pub use lines::{Lines, RawLine};
 pub use profile::Profile;
-pub use prove::{EventName, Unprovable, prove};
-pub use text::render;
+pub use prove::{EventName, Unprovable, log_extract, prove};
+pub use text::{render, render_cap};
 pub use trace::{verify, verify_log, verify_prefix};
 
 /// What is to be verified. Each call gives the bytes from their beginning.
@@ -65,6 +68,13 @@ pub trait Source {
 
     /// Checkpoints of the workspace log: its own, and whatever was kept elsewhere.
     fn checkpoints(&self) -> io::Result<Vec<Vec<u8>>>;
+
+    /// How many bytes the artifact of this hash has, where they were hashed already and need not be
+    /// read once more.
+    fn proven(&self, hash: &Hash) -> Option<u64> {
+        let _ = hash;
+        None
+    }
 
     /// What lies where the artifact of this hash belongs. Nothing is promised of the bytes.
     fn artifact(&self, hash: &Hash) -> io::Result<StoredArtifact<'_>> {

@@ -122,7 +122,7 @@ pub fn prove(
     }
     let trace = TraceLines::read(source, name)?;
     let (note, checkpoint) = newest_checkpoint(source)?;
-    let log = LogLines::read(source, &trace, &checkpoint)?;
+    let log = LogLines::read(source, &trace.trace_id, trace.pinned, &checkpoint)?;
     let covering: Vec<_> = log.extents.iter().filter(|extent| extent.size > trace.seq).collect();
     let (Some(first), Some(last)) = (covering.first(), covering.last()) else {
         let known = log.extents.iter().map(|extent| extent.size).max();
@@ -146,6 +146,21 @@ pub fn prove(
     };
     proof.within_limits()?;
     Ok(proof)
+}
+
+/// What must be shown of the log with a whole trace: its checkpoint, the key events, every entry on
+/// this trace, the one that it is pinned to and the last one.
+///
+/// # Errors
+/// If the log cannot be read, or its checkpoint does not cover them.
+pub fn log_extract(source: &dyn Source, first: &Event) -> Result<LogExtract, Unprovable> {
+    let (note, checkpoint) = newest_checkpoint(source)?;
+    let pinned = pin_of(first).map_or(0, |pin| pin.size);
+    let log = LogLines::read(source, &first.trace_id, pinned, &checkpoint)?;
+    if let Some((entry, _)) = log.needed.iter().find(|(entry, _)| *entry >= checkpoint.size) {
+        return Err(Unprovable::CheckpointTooOld { size: checkpoint.size, entry: *entry });
+    }
+    Ok(log.extract(note, checkpoint.size)?)
 }
 
 /// The checkpoint that reaches furthest.
@@ -242,7 +257,8 @@ struct LogLines {
 impl LogLines {
     fn read(
         source: &dyn Source,
-        trace: &TraceLines,
+        trace_id: &str,
+        pinned: u64,
         checkpoint: &Checkpoint,
     ) -> Result<Self, Unprovable> {
         let Some(reader) = source.log()? else { return Err(Unprovable::NoLog) };
@@ -251,8 +267,8 @@ impl LogLines {
         each_line(reader, |index, line, event| {
             hashes.push(event.event_hash);
             let named = event.payload.get("trace_id").and_then(Value::as_str);
-            let own = named == Some(trace.trace_id.as_str());
-            let edge = index + 1 == trace.pinned || index + 1 == checkpoint.size;
+            let own = named == Some(trace_id);
+            let edge = index + 1 == pinned || index + 1 == checkpoint.size;
             if own || edge || is_key_event(event.event_type) {
                 needed.push((index, text_of(line)));
             }

@@ -5,6 +5,7 @@
 use countersign_format::event::{Event, EventType, TraceKind};
 use countersign_format::report::FailureCode;
 use countersign_format::shape::Dialect;
+use countersign_protocol::receipts::IntendedAction;
 use countersign_protocol::recording::RecordingState;
 use countersign_protocol::session::SessionState;
 use countersign_protocol::unlinked::UnlinkedSession;
@@ -36,6 +37,24 @@ impl Replay {
     /// Whether what comes next depends on everything before it.
     pub(crate) const fn has_state(&self) -> bool {
         !matches!(self, Self::Roles(_))
+    }
+
+    /// What the intent says whose execution began at place `seq` and has not ended.
+    pub(crate) fn under_way(&self, seq: u64) -> Option<&IntendedAction> {
+        match self {
+            Self::Recording(state) => state.executions.get(&seq).map(|open| &open.action),
+            Self::Session(state) => state.executions.get(&seq).and_then(|it| it.action.as_ref()),
+            Self::Unlinked(_) | Self::Roles(_) => None,
+        }
+    }
+
+    /// What the intent at place `seq` says, which has not started.
+    pub(crate) fn intended(&self, seq: u64) -> Option<&IntendedAction> {
+        match self {
+            Self::Recording(state) => state.intents.get(&seq).map(|open| &open.action),
+            Self::Session(state) => state.intents.get(&seq).map(|intent| &intent.action),
+            Self::Unlinked(_) | Self::Roles(_) => None,
+        }
     }
 
     /// Says what was not allowed, and takes the event in all the same.

@@ -8,6 +8,8 @@ use countersign_format::report::{
 };
 use countersign_format::text::escape;
 
+use crate::cap::{CapOwner, CapVerdict};
+
 /// The report as text. Everything that came from the trace is escaped; the verdict comes last.
 #[must_use]
 pub fn render(report: &VerificationReport) -> String {
@@ -17,10 +19,36 @@ pub fn render(report: &VerificationReport) -> String {
     out
 }
 
+/// The report on a sealed file as text.
+#[must_use]
+pub fn render_cap(verdict: &CapVerdict) -> String {
+    let (report, mut out) = (&verdict.report, String::new());
+    let sealed = match verdict.owner {
+        CapOwner::Countersign => "sealed by Countersign: a signed trace".to_owned(),
+        CapOwner::CapSeal { actions } => {
+            format!("sealed by CapSeal: {actions} actions with unsigned receipts")
+        }
+        CapOwner::Unknown => "refused".to_owned(),
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "file     {sealed}");
+    let _ = match verdict.owner {
+        CapOwner::Countersign => write_report(report, &mut out),
+        CapOwner::CapSeal { .. } => writeln!(out, "run      {}", escape(&report.trace_id))
+            .and_then(|()| write_findings(report, &mut out)),
+        CapOwner::Unknown => write_findings(report, &mut out),
+    };
+    out
+}
+
 fn write_report(report: &VerificationReport, out: &mut String) -> std::fmt::Result {
     let kind = report.kind.map_or("unknown", |kind| kind.as_str());
     writeln!(out, "trace    {}", escape(&report.trace_id))?;
     writeln!(out, "kind     {kind}, {} events", report.metrics.events)?;
+    write_findings(report, out)
+}
+
+fn write_findings(report: &VerificationReport, out: &mut String) -> std::fmt::Result {
     writeln!(out, "profile  {}", report.profile)?;
     write_root(report.root, report.signer, out)?;
     writeln!(out)?;

@@ -13,6 +13,7 @@ use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::{LogPin, ending, kind_of};
 use serde::Deserialize as _;
 
+use crate::against::{Against, Evidence};
 use crate::artifacts::Artifacts;
 use crate::audit::{self, Audits};
 use crate::duties::Duties;
@@ -21,6 +22,7 @@ use crate::findings::{CheckId, Findings, Place};
 use crate::keys::KeyBook;
 use crate::log::{self, Extent, LogRead, LogView, Sizes, Traces, Wanted};
 use crate::pipeline::{Ledger, SharedRing};
+use crate::receipts::{Doubt, Receipts};
 use crate::replay::Replay;
 use crate::signature::{self, Outcome, Vouched};
 use crate::verdict::{ARTIFACTS_UNREAD, Verdict, count_approval};
@@ -38,13 +40,6 @@ pub fn verify_prefix(source: &dyn Source, options: &Options) -> io::Result<Verif
     verify_with(source, options, Evidence::Left)
 }
 
-/// Whether artifacts are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Evidence {
-    Read,
-    Left,
-}
-
 fn verify_with(
     source: &dyn Source,
     options: &Options,
@@ -60,14 +55,13 @@ fn verify_with(
         (None, None) => String::new(),
     };
     let view = read_log(source, options, &trace_id, pin.as_ref(), &mut findings)?;
-    verify_against(source, options, evidence, Against { ledger, pin, view }, findings)
-}
-
-/// A ledger that was opened, and what the log says of it.
-pub(crate) struct Against<'a> {
-    pub(crate) ledger: Ledger<'a>,
-    pub(crate) pin: Option<LogPin>,
-    pub(crate) view: Option<LogView>,
+    verify_against(
+        source,
+        options,
+        evidence,
+        Against { ledger, pin, view, onlooker: None },
+        findings,
+    )
 }
 
 pub(crate) fn verify_against(
@@ -77,7 +71,7 @@ pub(crate) fn verify_against(
     against: Against<'_>,
     mut findings: Findings,
 ) -> io::Result<VerificationReport> {
-    let Against { ledger, pin, view } = against;
+    let Against { ledger, pin, view, mut onlooker } = against;
     let keys = match &view {
         Some(view) => view.book.clone(),
         None => KeyBook::from_identities(&options.keys),
@@ -89,10 +83,11 @@ pub(crate) fn verify_against(
     let reports = (evidence == Evidence::Read).then_some(source);
     ledger.each(&ring, &mut |examined| {
         let index = run.walk.index;
-        match run.walk.line(examined, &mut findings) {
-            Some(step) => run.step(index, step, view.as_ref(), reports, &mut findings),
-            None => Ok(()),
+        let Some(step) = run.walk.line(examined, &mut findings) else { return Ok(()) };
+        if let (Some(onlooker), Some(event)) = (&mut onlooker, &step.event) {
+            onlooker.event(event);
         }
+        run.step(index, step, view.as_ref(), reports, &mut findings)
     })?;
     run.finish(&mut findings);
     if let Some(view) = &view {
@@ -101,6 +96,9 @@ pub(crate) fn verify_against(
         run.without_log(source, pin.is_some(), &mut findings)?;
     }
     run.expectations(&mut findings);
+    if let Some(onlooker) = onlooker {
+        onlooker.end(&mut findings)?;
+    }
     run.evidence(source, evidence, &mut findings)?;
     Ok(run.report(view, findings))
 }
@@ -141,6 +139,7 @@ pub(crate) fn log_report(
     for check in [
         CheckId::ArtifactExistence,
         CheckId::ArtifactHash,
+        CheckId::ReceiptChain,
         CheckId::ClaimEvidence,
         CheckId::Separation,
         CheckId::Finalization,
@@ -190,6 +189,7 @@ struct Run<'a> {
     artifacts: Artifacts,
     artifacts_read: bool,
     duties: Duties,
+    receipts: Receipts,
     audits: Audits,
     approvals: Approvals,
     ended: Option<TraceStatus>,
@@ -219,6 +219,7 @@ impl<'a> Run<'a> {
             artifacts: Artifacts::default(),
             artifacts_read: true,
             duties: Duties::default(),
+            receipts: Receipts::default(),
             audits: Audits::default(),
             approvals: Approvals::default(),
             ended: None,
@@ -264,6 +265,8 @@ impl<'a> Run<'a> {
                 count_approval(event, &mut self.approvals);
             }
             self.artifacts.meet(event, index, vouched, findings);
+            let doubt = Doubt::at(index, &self.walk);
+            self.receipts.step(event, step.receipt, index, self.replay.as_ref(), doubt, findings);
             self.take_in(kind, event, index, reports, findings)?;
         }
         if let Some(view) = view {
@@ -405,21 +408,13 @@ impl<'a> Run<'a> {
             findings.skip(CheckId::ClaimEvidence, why);
             findings.skip(CheckId::Separation, "only sessions have duties to separate");
         }
-        self.audits(findings);
-    }
-
-    fn audits(&self, findings: &mut Findings) {
-        let check = CheckId::Finalization;
-        if !self.kind.is_some_and(ends_in_audit) {
-            findings.skip(check, "only sessions and recordings end in an audit");
-        } else if self.audits.ended == 0 {
-            findings.skip(check, "no audit has ended");
-        } else {
-            let unread = match self.audits.unread {
-                0 => String::new(),
-                count => format!(", {count} without a report that could be read"),
-            };
-            findings.scope(check, format!("{} audits{unread}", self.audits.ended));
+        self.receipts.finish(findings);
+        match self.kind.is_some_and(ends_in_audit) {
+            true => self.audits.finish(findings),
+            false => {
+                let why = "only sessions and recordings end in an audit";
+                findings.skip(CheckId::Finalization, why);
+            }
         }
     }
 

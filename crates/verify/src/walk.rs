@@ -31,6 +31,8 @@ pub(crate) struct Walk {
     pub(crate) broken: Option<Break>,
     /// The first line with something wrong in its bytes, hashes, order or signature.
     pub(crate) first_fault: Option<u64>,
+    /// The last such line.
+    last_fault: Option<u64>,
     /// Whether every event so far could be taken at its word; replaying stops where one cannot.
     pub(crate) sound: bool,
     /// Whether there are lines of which nothing is known, here or behind the last one.
@@ -62,6 +64,7 @@ impl Walk {
             tree: Frontier::new(),
             broken: None,
             first_fault: None,
+            last_fault: None,
             sound: true,
             blind: false,
             dialect: None,
@@ -108,7 +111,12 @@ impl Walk {
 
     /// Says that something is wrong with the line that was just read, or is being read.
     fn faulty(&mut self) {
-        self.first_fault.get_or_insert(self.index);
+        self.failed(self.index);
+    }
+
+    fn failed(&mut self, index: u64) {
+        self.first_fault.get_or_insert(index);
+        self.last_fault = Some(index);
     }
 
     fn step(&mut self, step: &mut Step, findings: &mut Findings) {
@@ -266,12 +274,17 @@ impl Walk {
 
     /// Notes that the signature of the line that was read last is not in order.
     pub(crate) fn signature_failed(&mut self) {
-        self.first_fault.get_or_insert(self.index.saturating_sub(1));
+        self.failed(self.index.saturating_sub(1));
     }
 
     /// Whether something was wrong with a line before place `index`.
     pub(crate) fn failed_before(&self, index: u64) -> bool {
         self.first_fault.is_some_and(|first| first < index)
+    }
+
+    /// Whether something was wrong with the line at place `index`, the last one that was read.
+    pub(crate) fn failed_at(&self, index: u64) -> bool {
+        self.last_fault == Some(index)
     }
 
     /// Events before the first that is out of order.

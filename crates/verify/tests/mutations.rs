@@ -122,6 +122,36 @@ fn a_weakened_verifier_lets_changes_through_and_the_rig_says_which() {
     assert_eq!(panics.missed, ["event 3 deleted: the verifier panicked"]);
 }
 
+/// A receipt is bound by more than signatures and the log: whoever edits one and makes all hashes of
+/// events fit is told so by the receipts alone. What no event says goes through, and that a member is
+/// null or absent is the same.
+#[test]
+fn an_edited_receipt_is_found_without_any_key() {
+    let (scene, mutations) = session();
+    let options = scene.options(Profile::DEFAULT);
+    let kind = MutationKind::FieldEdited;
+    let edited = strike(&mutations, kind, &every(&mutations, kind), |it| {
+        let report = verify(&Blind(it), &options).unwrap();
+        let checks = ["CHK_RECEIPT_CHAIN", "CHK_SCHEMA_CONFORMANCE"];
+        let told = report.failures.iter().any(|it| checks.contains(&it.check_id.as_str()));
+        if told { Ok(()) } else { Err(report.summary) }
+    });
+    let of_receipt = |missed: &&String| {
+        missed.starts_with("/payload/action") || missed.starts_with("/payload/receipt_hash")
+    };
+    let free = |missed: &String| {
+        let absent = ["parent_action_id", "parent_receipt_hash", "gate_score", "gate_decision"];
+        let removed =
+            |name: &str| missed.starts_with(&format!("/payload/action/{name} of event 6 Rem"));
+        let other = ["/payload/action/metadata", "/payload/action_index", "/payload/action_type"];
+        absent.into_iter().any(removed) || other.iter().any(|it| missed.starts_with(it))
+    };
+    let missed = edited.missed.iter().filter(of_receipt);
+    let (through, missed): (Vec<_>, Vec<_>) = missed.partition(|missed| free(missed));
+    assert!(missed.is_empty(), "{missed:#?}");
+    assert!(through.len() > 4, "{through:#?}");
+}
+
 #[test]
 fn a_sample_is_decided_by_its_seed() {
     let (_, mutations) = session();

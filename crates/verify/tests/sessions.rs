@@ -62,6 +62,7 @@ fn a_session_in_which_nothing_is_wrong_passes_every_check() {
             ("CHK_LOG", CheckStatus::Pass, "keys as of log entry 9"),
             ("CHK_ARTIFACT_EXISTENCE", CheckStatus::Pass, "3 artifacts"),
             ("CHK_ARTIFACT_HASH_MATCH", CheckStatus::Pass, "3 artifacts"),
+            ("CHK_RECEIPT_CHAIN", CheckStatus::Pass, "1 receipts"),
             (CLAIMS, CheckStatus::Pass, "1 claims"),
             (RULES, CheckStatus::Pass, ""),
             (DUTIES, CheckStatus::Pass, ""),

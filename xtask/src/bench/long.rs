@@ -201,6 +201,7 @@ impl Story {
         self.record(RecordingCommand::Open {
             log,
             on_behalf_of: Some("coding-agent".to_owned()),
+            client: None,
             objective: Some("make the tests pass".to_owned()),
         })?;
         self.tell(LogCommand::OpenTrace {

@@ -74,7 +74,7 @@ const fn mebibytes(name: &'static str, value: f64) -> Measured {
     Measured { name, value, unit: "MiB", bound: RESIDENT_MIB_MAX, target: Target::AtMost(1.0) }
 }
 
-fn built() -> Result<std::path::PathBuf, String> {
+pub(super) fn built() -> Result<std::path::PathBuf, String> {
     let build = ["build", "--quiet", "--release", "--locked", "--package", "countersign"];
     succeed(&mut cargo(&build))?;
     Ok(target().join("release/countersign"))
@@ -96,7 +96,7 @@ fn long_run(binary: &std::path::Path, name: &str, events: u64) -> Result<(f64, f
     Ok((median(&mut rates)?, median(&mut bounds)?, most))
 }
 
-fn median(values: &mut [f64]) -> Result<f64, String> {
+pub(super) fn median(values: &mut [f64]) -> Result<f64, String> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().ok_or_else(|| "nothing was measured".to_owned())
 }
@@ -133,7 +133,7 @@ fn peak_mebibytes(status: &str) -> Option<f64> {
 }
 
 /// Strict verification of one signature after the other, on every core at once.
-fn signatures_per_second() -> Result<f64, String> {
+pub(super) fn signatures_per_second() -> Result<f64, String> {
     let cores = thread::available_parallelism().map_err(|error| error.to_string())?.get();
     let workers: Vec<_> = (0..cores)
         .map(|_| {

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::clients;
 use crate::place::{cargo, succeed, target};
 
 /// What goes into the virtual environment if no installed Python will do.
@@ -56,6 +57,12 @@ pub(super) fn install() -> Result<(), String> {
     if browser().is_none() {
         packages.push("chromium");
     }
+    if clients::python().is_none() && base_python().is_none() {
+        packages.push("python3-venv");
+    }
+    if clients::node_modules().is_none() && !answers(Command::new("npm").arg("--version")) {
+        packages.push("npm");
+    }
     if !packages.is_empty() {
         install_packages(&packages)?;
     }
@@ -73,7 +80,7 @@ pub(super) fn install() -> Result<(), String> {
         format!("no Python here imports `cryptography`, not even with {CRYPTOGRAPHY} installed")
     })?;
     eprintln!("    python: {}", python.display());
-    Ok(())
+    clients::install(base_python())
 }
 
 /// The first interpreter that has what the tests need.

@@ -8,6 +8,7 @@ use countersign_format::key::{KEY_ALGORITHM, SecretKey};
 use countersign_format::merkle;
 use countersign_format::note::{Checkpoint, origin};
 use countersign_format::role::Role;
+use countersign_format::schemas;
 use countersign_format::time::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -144,6 +145,8 @@ enum Twist {
     RedactedArtifact,
     /// The auditor recorded another verdict than its report has.
     FalseVerdict,
+    /// The receipt of the recording says that something else came out.
+    FalseReceipt,
 }
 
 /// What a verifier says of one ledger: codes of failures and of warnings, each once, in the order in
@@ -168,7 +171,7 @@ impl Home {
     }
 }
 
-const HOMES: [Home; 14] = [
+const HOMES: [Home; 15] = [
     Home::new("good", Twist::Nothing, NOTHING),
     Home {
         session: (&["SIG_INVALID"], &[]),
@@ -214,6 +217,10 @@ const HOMES: [Home; 14] = [
         recording: (&["ROLE_POLICY_VIOLATION"], &[]),
         ..Home::new("false-verdict", Twist::FalseVerdict, NOTHING)
     },
+    Home {
+        recording: (&["HASH_MISMATCH"], &[]),
+        ..Home::new("false-receipt", Twist::FalseReceipt, NOTHING)
+    },
 ];
 
 /// The ids of the two traces.
@@ -240,7 +247,7 @@ pub(super) fn files() -> Result<Vec<(String, Vec<u8>)>, String> {
         ledgers.insert(session_id().to_string(), codes(home.session));
         expected.insert(home.name.into(), Value::Object(ledgers));
     }
-    files.push(("expected.json".into(), format!("{:#}\n", Value::Object(expected)).into_bytes()));
+    files.push(("expected.json".into(), schemas::file_text(&Value::Object(expected)).into_bytes()));
     Ok(files)
 }
 
@@ -277,7 +284,9 @@ impl Story {
         story.trace_event(EventType::TraceCheckpointed, 20, &session, "")?;
         story.rotate(&next_recorder, 21)?;
         let verdict = if twist == Twist::FalseVerdict { "fail" } else { "pass" };
-        let report = end_recording(&mut recording, &story.recorder, &execution, verdict)?;
+        let receipted = if twist == Twist::FalseReceipt { b"hullo\n" } else { OUTPUT };
+        let how = (receipted, verdict);
+        let report = end_recording(&mut recording, &story.recorder, &execution, how)?;
         if twist == Twist::WrongExtent {
             story.log_extent(EventType::TraceClosed, 31, &recording, &session.root())?;
         } else {

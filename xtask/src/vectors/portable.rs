@@ -7,6 +7,7 @@ use countersign_format::key::SecretKey;
 use countersign_format::merkle::root;
 use countersign_format::note::{Checkpoint, SignedNote};
 use countersign_format::proof::{Equivocation, EquivocationForm, EventProof, LeafHashes};
+use countersign_format::schemas;
 use countersign_format::time::Timestamp;
 use countersign_verify::{EventName, Options, Profile, Source, prove};
 use serde_json::{Map, Value, json};
@@ -121,7 +122,7 @@ pub(super) fn files() -> Result<Vec<(String, Vec<u8>)>, String> {
     let mut unsigned = events;
     unsigned.keys.truncate(1);
     add("keys-missing", unsigned.to_bytes(), ("fail", &["SIG_INVALID"]));
-    let expected = format!("{:#}\n", Value::Object(expected));
+    let expected = schemas::file_text(&Value::Object(expected));
     files.push(("expected.json".to_owned(), expected.into_bytes()));
     Ok(files)
 }

@@ -7,12 +7,17 @@ use countersign_format::event::{
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::json;
+use countersign_format::receipt::GateDecision;
+use countersign_protocol::receipts::{ActionEnd, GateStanding, IntendedAction, ReceiptHead};
 use serde_json::{Map, Value, json};
 
 use super::home::{Ledger, Party, second};
 
 /// What the tool of the recording printed.
 pub(super) const OUTPUT: &[u8] = b"hello\n";
+/// How long it ran, and how likely the gate took it to fail.
+const ELAPSED: u64 = 3;
+const GATE_SCORE: f64 = 0.000_015;
 /// What the tool of the session is to be given.
 pub(super) const INPUT: &[u8] = b"hello";
 
@@ -41,30 +46,61 @@ pub(super) fn begin_recording(
     let behalf = json!({ "agent_id": "somebody's agent", "model": "unknown" });
     let first = json!({ "kind": "recording", "log": pin, "on_behalf_of": behalf });
     trace.push(by, 10, Draft::new(EventType::SessionInitialized, first))?;
-    let intent = json!({
-        "tool_name": "echo", "normalized_input_hash": Hash::of(b"{\"text\":\"hello\"}"),
-        "input_form": "canonical", "safety_classification": "low", "justification": "to greet",
-        "on_behalf_of": behalf,
-    });
+    let mut intent = recorded_intent();
+    if let Value::Object(members) = &mut intent {
+        members.insert("on_behalf_of".to_owned(), behalf.clone());
+    }
     let intent = trace.push(by, 11, Draft::new(EventType::ToolIntentSigned, intent))?;
-    let review = json!({ "subject": intent, "decision": "approved", "reasons": ["risk 0.015"] });
+    let review = json!({
+        "subject": intent, "decision": "approved", "reasons": ["risk 0.000015"],
+        "gate": {
+            "decision": "allow", "enforced": true, "request": Hash::of(b"request"),
+            "policy": Hash::of(b"policy"), "score": GATE_SCORE,
+        },
+    });
     let draft = Draft::new(EventType::ToolIntentReviewed, review);
     trace.push_clocked(by, second(11), Some(second(9)), draft)?;
     let start = json!({ "intent": intent, "on_behalf_of": behalf });
     trace.push(by, 12, Draft::new(EventType::ToolExecutionStarted, start))
 }
 
-/// From the end of the tool to the end of the trace. Gives the bytes of the report, which has this
-/// verdict.
+/// What the intent of the recording says.
+fn recorded_intent() -> Value {
+    json!({
+        "tool_name": "echo", "normalized_input_hash": Hash::of(b"{\"text\":\"hello\"}"),
+        "input_form": "canonical", "safety_classification": "low", "justification": "to greet 🌍",
+        "action_type": "command", "paths": [],
+    })
+}
+
+/// The receipt of what the recording's tool did, and its hash: it says that this came out.
+fn receipt(output: &[u8]) -> Result<(Value, Hash), String> {
+    let decision = GateDecision::Pass.as_str().to_owned();
+    let standing = GateStanding { decision, score: Some(GATE_SCORE), enforced: true };
+    let intended = IntendedAction::from_payload(&recorded_intent());
+    let intended = IntendedAction { standing: Some(standing), ..intended };
+    let facts = intended.facts(ActionEnd {
+        output: Hash::of(output),
+        success: true,
+        duration_ms: ELAPSED,
+        ..ActionEnd::nothing()
+    });
+    ReceiptHead::default().link(facts, second(25)).map_err(|refusal| refusal.to_string())
+}
+
+/// From the end of the tool to the end of the trace. The receipt says that `receipted` came out. Gives
+/// the bytes of the report, which has this verdict.
 pub(super) fn end_recording(
     trace: &mut Ledger,
     by: &Party,
     execution: &EventRef,
-    verdict: &str,
+    (receipted, verdict): (&[u8], &str),
 ) -> Result<Vec<u8>, String> {
     let output = descriptor(OUTPUT, "text/plain", 25, &trace.next_id(second(25)));
+    let (action, receipt) = receipt(receipted)?;
     let end = json!({
         "execution": execution, "exit_status": 0, "output_artifacts": [output.artifact_hash],
+        "elapsed_ms": ELAPSED, "action": action, "receipt_hash": receipt,
     });
     let draft = Draft::new(EventType::ToolExecutionCompleted, end).with_artifacts(vec![output]);
     trace.push(by, 25, draft)?;
@@ -105,8 +141,8 @@ fn audit_report(trace: &Ledger, report_id: &Ulid, verdict: &str) -> Vec<u8> {
 /// The ids of a report's checks, in their order.
 const CHECKS: &str = "CHK_SCHEMA_CONFORMANCE CHK_EVENT_HASH_INTEGRITY CHK_CHAIN_CONTINUITY \
     CHK_SIGNATURE_VALIDITY CHK_KEY_STATUS CHK_LOG CHK_ARTIFACT_EXISTENCE CHK_ARTIFACT_HASH_MATCH \
-    CHK_CLAIM_EVIDENCE_SUFFICIENCY CHK_ROLE_POLICY_CONFORMANCE CHK_SEPARATION_OF_DUTIES \
-    CHK_FINALIZATION_INTEGRITY";
+    CHK_RECEIPT_CHAIN CHK_CLAIM_EVIDENCE_SUFFICIENCY CHK_ROLE_POLICY_CONFORMANCE \
+    CHK_SEPARATION_OF_DUTIES CHK_FINALIZATION_INTEGRITY";
 
 /// A proposal, its review and an intent, which is given back.
 pub(super) fn begin_session(

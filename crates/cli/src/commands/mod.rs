@@ -2,15 +2,19 @@
 
 mod approve;
 mod artifact;
+mod cap;
 mod check;
 mod compare;
 mod demo;
 mod doctor;
+mod gate;
 mod init;
 mod keys;
+mod mcp;
 mod prove;
 mod run;
 mod sandboxed;
+mod seal;
 mod trace;
 mod verify;
 
@@ -23,12 +27,16 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     Demo(demo::DemoArgs),
     Verify(verify::VerifyArgs),
+    Seal(seal::SealArgs),
+    Cap(cap::CapArgs),
     Prove(prove::ProveArgs),
     Compare(compare::CompareArgs),
     Trace(trace::TraceArgs),
     Approve(approve::ApproveArgs),
+    Mcp(mcp::McpArgs),
     Keys(keys::KeysArgs),
     Artifact(artifact::ArtifactArgs),
+    Gate(gate::GateArgs),
     Check(check::CheckArgs),
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
@@ -42,12 +50,16 @@ pub(crate) fn run(command: Command, caller: &mut Caller) -> Result<Exit, Command
         Command::Run(args) => run::run(&args, caller),
         Command::Demo(args) => demo::run(&args, caller),
         Command::Verify(args) => verify::run(&args, caller),
+        Command::Seal(args) => seal::run(&args, caller),
+        Command::Cap(args) => cap::run(&args, caller),
         Command::Prove(args) => prove::run(&args, caller),
         Command::Compare(args) => compare::run(&args, caller),
         Command::Trace(args) => trace::run(&args, caller),
         Command::Approve(args) => approve::run(&args, caller),
+        Command::Mcp(args) => mcp::run(&args, caller),
         Command::Keys(args) => keys::run(&args, caller),
         Command::Artifact(args) => artifact::run(&args, caller),
+        Command::Gate(args) => gate::run(&args, caller),
         Command::Check(args) => check::run(&args, caller),
         Command::Doctor(args) => doctor::run(&args, caller),
         Command::Sandboxed(args) => sandboxed::run(&args),

@@ -3,12 +3,15 @@
 #![cfg(test)]
 
 mod binary;
+mod cap;
 mod cases;
 mod check;
 mod check_task;
 mod doctor;
 mod forgery;
+mod gate;
 mod keys;
+mod mcp;
 mod place;
 mod proof;
 #[cfg(target_os = "linux")]

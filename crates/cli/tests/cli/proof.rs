@@ -389,7 +389,7 @@ fn a_checkpoint_that_a_longer_log_does_not_begin_with_can_be_handed_to_others() 
     root     ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd
 
     agrees   the first 11 entries of `store` are those of `store`
-    differs  the first 9 entries of `store` have the root (parted), the checkpoint in `one.txt` has 2bc60bf5787af54071cfaafc09f2b40184a077b990f3ccc3bfcb3e49dc991b3e
+    differs  the first 9 entries of `store` have the root (parted), the checkpoint in `one.txt` has 7e24c480e144e8d8dd8cc81e23bafda9e8549ec8e4c33c14d0f073df2da7b373
     differs  the 11 entries of the checkpoint in `store` do not begin with the 9 of that in `one.txt`; both are signed
 
     answer: contradiction
@@ -411,7 +411,7 @@ fn a_checkpoint_that_a_longer_log_does_not_begin_with_can_be_handed_to_others() 
       - who held the keys: a stolen key signs as well
       - for two events, that it was meant: after power loss a writer may give a number again
 
-    a checkpoint of 9 entries with the root 2bc60bf5787af54071cfaafc09f2b40184a077b990f3ccc3bfcb3e49dc991b3e, and one of 11 entries, of which the first 9 have the root (parted)
+    a checkpoint of 9 entries with the root 7e24c480e144e8d8dd8cc81e23bafda9e8549ec8e4c33c14d0f073df2da7b373, and one of 11 entries, of which the first 9 have the root (parted)
     verdict: equivocation proven, signer: pinned
 
     --- stderr
@@ -424,7 +424,7 @@ fn a_checkpoint_that_a_longer_log_does_not_begin_with_can_be_handed_to_others() 
     b        log of 11 entries
     root     ce936d56edf2b82497abbfaa599ce74654cb4897746aaea03de0d5182cd4b5cd
 
-    differs  the first 9 entries of `three.jsonl` have the root (parted), the checkpoint in `one.txt` has 2bc60bf5787af54071cfaafc09f2b40184a077b990f3ccc3bfcb3e49dc991b3e
+    differs  the first 9 entries of `three.jsonl` have the root (parted), the checkpoint in `one.txt` has 7e24c480e144e8d8dd8cc81e23bafda9e8549ec8e4c33c14d0f073df2da7b373
 
     answer: contradiction
 

@@ -132,6 +132,7 @@ fn a_closed_trace_verifies_for_its_owner() {
       ok    CHK_LOG                        the workspace log knows this trace so (keys as of log entry 9)
       ok    CHK_ARTIFACT_EXISTENCE         every artifact is there (2 artifacts)
       ok    CHK_ARTIFACT_HASH_MATCH        every artifact has the bytes that were recorded (2 artifacts)
+      --    CHK_RECEIPT_CHAIN              every action has its receipt, and each names the one before (no receipts)
       --    CHK_CLAIM_EVIDENCE_SUFFICIENCY every claim has its evidence (only sessions have claims)
       ok    CHK_ROLE_POLICY_CONFORMANCE    every event was allowed when it was recorded
       --    CHK_SEPARATION_OF_DUTIES       who acts, who reviews and who audits are not the same (only sessions have duties to separate)
@@ -190,6 +191,7 @@ fn a_trace_without_its_log_can_be_checked_for_integrity_only() {
       --    CHK_LOG                        the workspace log knows this trace so (no workspace log was given)
       --    CHK_ARTIFACT_EXISTENCE         every artifact is there (no store of artifacts was given)
       --    CHK_ARTIFACT_HASH_MATCH        every artifact has the bytes that were recorded (no store of artifacts was given)
+      --    CHK_RECEIPT_CHAIN              every action has its receipt, and each names the one before (no receipts)
       --    CHK_CLAIM_EVIDENCE_SUFFICIENCY every claim has its evidence (only sessions have claims)
       ok    CHK_ROLE_POLICY_CONFORMANCE    every event was allowed when it was recorded
       --    CHK_SEPARATION_OF_DUTIES       who acts, who reviews and who audits are not the same (only sessions have duties to separate)

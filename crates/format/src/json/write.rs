@@ -33,11 +33,12 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
 }
 
 fn write_object(members: &Map<String, Value>, out: &mut Vec<u8>) {
-    // The map is in code point order. UTF-16 order differs from it only where a character above
-    // U+FFFF meets one from U+E000 up, so both orders agree unless a key holds such a character.
+    // The map is in code point order, unless some crate of the build has asked `serde_json` to keep
+    // members as they came. UTF-16 order differs from that of code points only where a character
+    // above U+FFFF meets one from U+E000 up, so both agree unless a key holds such a character.
     let same_order = members.keys().all(|key| key.bytes().all(|byte| byte < 0xEE));
     out.push(b'{');
-    if same_order {
+    if same_order && members.keys().is_sorted() {
         for (index, (key, value)) in members.iter().enumerate() {
             write_member(index, key, value, out);
         }

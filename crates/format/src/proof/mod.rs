@@ -70,6 +70,38 @@ pub struct LogExtract {
     pub entries: Vec<ExtractEntry>,
 }
 
+impl LogExtract {
+    /// Its bytes, with a final line break.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        file_bytes(self)
+    }
+
+    /// Reads an extract that stands by itself.
+    ///
+    /// # Errors
+    /// If it is not the canonical form of one within the limits.
+    pub fn read(bytes: &[u8]) -> Result<Self, NoProof> {
+        let text = bytes.strip_suffix(b"\n").ok_or(NoProof::NotCanonical)?;
+        let value = json::read_within(text, PROOF_BYTES_MAX, PROOF_ELEMENTS_MAX)?;
+        if json::to_bytes(&value) != text {
+            return Err(NoProof::NotCanonical);
+        }
+        let mut checker = Checker::new(Dialect::V1_1);
+        checker.object(&LOG_EXTRACT, &value);
+        if let Some(fault) = checker.into_faults().into_iter().next() {
+            return Err(fault.into());
+        }
+        let extract: Self = serde_json::from_value(value).map_err(|error| {
+            NoProof::Shape(Fault { pointer: String::new(), message: error.to_string() })
+        })?;
+        too_many("log entries", extract.entries.len(), EXTRACT_ENTRIES_MAX)?;
+        let longest = extract.entries.iter().map(|it| it.path.len()).max().unwrap_or(0);
+        too_many("nodes in a path", longest, PATH_NODES_MAX)?;
+        Ok(extract)
+    }
+}
+
 /// One entry of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractEntry {

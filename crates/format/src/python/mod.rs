@@ -14,6 +14,7 @@ pub use string::PyString;
 pub(crate) use value::member;
 pub use value::{PyInteger, PyObject, PyValue};
 pub use write::{dumps, dumps_spaced};
+pub(crate) use write::{write_float, write_text};
 
 /// Decimal digits that an integer may have; Python converts no longer ones.
 pub const INTEGER_DIGITS_MAX: usize = 4300;

@@ -67,23 +67,41 @@ pub(super) fn write_string(text: &PyString, out: &mut String) {
     out.push('"');
     for code in text.code_points() {
         match char::from_u32(code) {
-            Some('"') => out.push_str("\\\""),
-            Some('\\') => out.push_str("\\\\"),
-            Some('\n') => out.push_str("\\n"),
-            Some('\r') => out.push_str("\\r"),
-            Some('\t') => out.push_str("\\t"),
-            Some('\u{8}') => out.push_str("\\b"),
-            Some('\u{c}') => out.push_str("\\f"),
-            Some(plain @ ' '..='~') => out.push(plain),
-            Some(character) => {
-                for unit in character.encode_utf16(&mut [0; 2]) {
-                    write_unit((*unit).into(), out);
-                }
-            }
+            Some(character) => write_character(character, out),
             None => write_unit(code, out),
         }
     }
     out.push('"');
+}
+
+/// The same for text without lone surrogates.
+pub(crate) fn write_text(text: &str, out: &mut String) {
+    out.push('"');
+    let plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    if text.bytes().all(plain) {
+        out.push_str(text);
+    } else {
+        text.chars().for_each(|character| write_character(character, out));
+    }
+    out.push('"');
+}
+
+fn write_character(character: char, out: &mut String) {
+    match character {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        '\u{8}' => out.push_str("\\b"),
+        '\u{c}' => out.push_str("\\f"),
+        plain @ ' '..='~' => out.push(plain),
+        character => {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                write_unit((*unit).into(), out);
+            }
+        }
+    }
 }
 
 fn write_unit(unit: u32, out: &mut String) {
@@ -96,7 +114,7 @@ const FIXED_FROM: i32 = -4;
 const FIXED_BELOW: i32 = 16;
 
 /// As `float.__repr__`: the shortest digits that give the same double again.
-fn write_float(float: f64, out: &mut String) {
+pub(crate) fn write_float(float: f64, out: &mut String) {
     if float.is_nan() {
         return out.push_str("NaN");
     }

@@ -7,11 +7,13 @@
 mod action;
 mod chain;
 mod check;
+mod direct;
 mod record;
 mod table;
 
 pub use action::{AgentAction, GateScore};
 pub use chain::{ChainFault, verify_chain};
 pub use check::{CheckedReceipt, ReceiptKind, check};
+pub use direct::recompute;
 pub use record::Record;
 pub use table::{AGENT_ACTION, ActionType, GateDecision, PolicyVerdict, ReceiptForm};

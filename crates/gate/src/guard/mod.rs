@@ -15,7 +15,7 @@ mod wrapper;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_format::risk::RiskClass;
 
@@ -69,17 +69,25 @@ pub enum Strictness {
 /// they are to be redacted before they are stored.
 #[must_use]
 pub fn judge(action: &Proposed<'_>, strictness: Strictness) -> Verdict {
-    let mut verdicts = vec![judge_words(action, strictness)];
+    weigh(action, strictness).0
+}
+
+/// What the guards say of `action`, and how dangerous it is: as declared, or as the rules say that
+/// object to it if that is more.
+#[must_use]
+pub fn weigh(action: &Proposed<'_>, strictness: Strictness) -> (Verdict, RiskClass) {
+    let (verdict, risk) = judge_words(action, strictness);
+    let mut verdicts = vec![verdict];
     verdicts.extend(environment(action).map(Verdict::from));
     if let Some((argv, shell)) = input_as_code(action) {
         let code = Proposed { argv: &argv, shell, stdin: None, env: None, ..*action };
-        verdicts.push(judge_words(&code, strictness));
+        verdicts.push(judge_words(&code, strictness).0);
     }
     // That no guard objects is said once, and not beside one that does.
     let objecting = verdicts.iter().any(|verdict| verdict.decision() > Decision::Allow);
     verdicts.retain(|verdict| !objecting || verdict.decision() > Decision::Allow);
     verdicts.truncate(if objecting { usize::MAX } else { 1 });
-    Verdict::strictest(verdicts)
+    (Verdict::strictest(verdicts), risk)
 }
 
 /// Variables that decide which code a program runs.
@@ -129,11 +137,13 @@ fn input_as_code<'a>(action: &Proposed<'a>) -> Option<(Vec<String>, Option<&'a s
     Some((vec![program.to_owned(), (*option).to_owned(), text.to_owned()], None))
 }
 
-fn judge_words(action: &Proposed<'_>, strictness: Strictness) -> Verdict {
+fn judge_words(action: &Proposed<'_>, strictness: Strictness) -> (Verdict, RiskClass) {
     let scene = Scene::of(action);
+    let mut risk = action.risk;
     let mut reasons: Vec<Reason> = rules::all()
         .filter_map(|rule| {
             let found = rule.finds(&scene)?;
+            risk = risk.max(rule.risk());
             Some(Reason::answered(rule.id, rule.decision, format!("{}: {found}", rule.because)))
         })
         .collect();
@@ -148,7 +158,7 @@ fn judge_words(action: &Proposed<'_>, strictness: Strictness) -> Verdict {
     if reasons.is_empty() {
         reasons.push(Reason::answered(GUARDS, Decision::Allow, "no guard objects"));
     }
-    Verdict::strictest(reasons)
+    (Verdict::strictest(reasons), risk)
 }
 
 /// How dangerous `action` is: as declared, or as the rules say that object to it if that is more.
@@ -157,6 +167,33 @@ pub fn risk(action: &Proposed<'_>) -> RiskClass {
     let scene = Scene::of(action);
     let objecting = rules::all().filter(|rule| rule.finds(&scene).is_some());
     objecting.map(Rule::risk).fold(action.risk, RiskClass::max)
+}
+
+/// The programs that a shell text would run, as far as they can be told, in order of their names.
+/// Wrappers such as `env` and what they run are both in it. A program that cannot be told is in it
+/// as its text, so that no list of known names covers it.
+#[must_use]
+pub fn programs(shell: &str) -> Vec<String> {
+    let action = Proposed {
+        tool: "exec",
+        argv: &[],
+        shell: Some(shell),
+        paths: &[],
+        content: None,
+        stdin: None,
+        env: None,
+        risk: RiskClass::Low,
+        network_granted: true,
+    };
+    let scene = Scene::of(&action);
+    let steps = scene.steps.iter().map(|step| step.program.clone());
+    let murky = scene.murk.iter().filter_map(|murk| match murk {
+        Murk::Syntax(what) => Some(format!("? {what}")),
+        Murk::Program(what) => Some(format!("? {}", shorten(what))),
+        Murk::Arguments(_) => None,
+    });
+    let all: BTreeSet<String> = steps.chain(murky).filter(|name| !name.is_empty()).collect();
+    all.into_iter().collect()
 }
 
 /// All rules, for those who want to know what is guarded against.

@@ -179,8 +179,9 @@ fn start(state: &SessionState, event: &Event) -> Result<(), Refusal> {
         conditions_met(intent.proposal, proposal, &intent.acknowledged)?;
     }
     let input: Hash = member(event, "normalized_input_hash")?;
-    if input != intent.input {
-        return Err(Refusal::OtherInput { intent: seq, approved: intent.input, found: input });
+    let approved = intent.action.input;
+    if input != approved {
+        return Err(Refusal::OtherInput { intent: seq, approved, found: input });
     }
     match intent.review {
         Some((ReviewDecision::Approved, _)) => {}
@@ -198,7 +199,7 @@ fn start(state: &SessionState, event: &Event) -> Result<(), Refusal> {
         return Err(Refusal::OutcomeUnknown { intent: seq, execution: at });
     }
     // Two intents for the same may have been signed before the first of them came to grief.
-    if let Some((at, found)) = last_unknown(state, &intent.tool_name, &intent.input)
+    if let Some((at, found)) = last_unknown(state, &intent.action.tool_name, &intent.action.input)
         && !found.idempotent
         && intent.retry_of != Some(at)
     {

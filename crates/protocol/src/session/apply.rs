@@ -11,6 +11,7 @@ use super::{
     SessionState, UnknownRecord,
 };
 use crate::parts::{member, optional, place, reference};
+use crate::receipts::IntendedAction;
 use crate::{ReviewDecision, Stage, ending};
 
 pub(super) fn apply(state: &mut SessionState, event: &Event) {
@@ -45,6 +46,7 @@ pub(super) fn apply(state: &mut SessionState, event: &Event) {
             }
         }
     }
+    state.receipts.apply(event);
     for artifact in &event.artifacts {
         state.artifacts.entry(artifact.artifact_hash).or_insert_with(|| {
             state.last_artifact_at = event.seq;
@@ -97,8 +99,7 @@ fn intend(state: &mut SessionState, event: &Event) {
     let intent = IntentRecord {
         event_id: event.event_id.clone(),
         proposal: reference(event, "proposal").map_or(u64::MAX, |proposal| proposal.seq),
-        tool_name: member(event, "tool_name").unwrap_or_default(),
-        input: member(event, "normalized_input_hash").unwrap_or(Hash::GENESIS),
+        action: IntendedAction::of(event),
         // What cannot be read is taken for the worst.
         risk: member(event, "safety_classification").unwrap_or(RiskClass::Critical),
         idempotent: optional(event, "idempotent").ok().flatten().unwrap_or(false),
@@ -119,6 +120,7 @@ fn review_intent(state: &mut SessionState, event: &Event) {
         state.intents.remove(&subject.seq);
     } else if let Some(intent) = state.intents.get_mut(&subject.seq) {
         intent.review = Some((decision, event.actor.role));
+        intent.action.review(event);
         if decision == ReviewDecision::Asked {
             intent.asked = true;
             intent.deadline = optional::<Timestamp>(event, "deadline").ok().flatten();
@@ -138,15 +140,13 @@ fn start(state: &mut SessionState, event: &Event) {
         Some(intent) => RunningRecord {
             event_id: event.event_id.clone(),
             proposal: intent.proposal,
-            tool_name: intent.tool_name,
-            input: intent.input,
+            action: Some(intent.action),
             idempotent: intent.idempotent,
         },
         None => RunningRecord {
             event_id: event.event_id.clone(),
             proposal: u64::MAX,
-            tool_name: String::new(),
-            input: Hash::GENESIS,
+            action: None,
             idempotent: false,
         },
     };
@@ -158,9 +158,10 @@ fn end(state: &mut SessionState, event: &Event) {
     let Some(running) = state.executions.remove(&execution.seq) else { return };
     let completed = event.event_type == EventType::ToolExecutionCompleted;
     if !completed && event.payload.get("outcome").and_then(Value::as_str) == Some("unknown") {
+        let action = running.action.as_ref();
         let unknown = UnknownRecord {
-            tool_name: running.tool_name,
-            input: running.input,
+            tool_name: action.map(|action| action.tool_name.clone()).unwrap_or_default(),
+            input: action.map_or(Hash::GENESIS, |action| action.input),
             idempotent: running.idempotent,
         };
         state.unknown.insert(execution.seq, unknown);

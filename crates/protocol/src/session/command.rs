@@ -2,6 +2,7 @@
 
 use countersign_format::event::{ArtifactDescriptor, EventRef};
 use countersign_format::hash::Hash;
+use countersign_format::receipt::ActionType;
 use countersign_format::report::VerificationStatus;
 use countersign_format::risk::RiskClass;
 use countersign_format::role::Role;
@@ -256,6 +257,10 @@ pub struct Intent {
     pub proposal: EventRef,
     /// The tool.
     pub tool_name: String,
+    /// What sort of action it is.
+    pub action_type: ActionType,
+    /// Files that it names.
+    pub paths: Vec<String>,
     /// The stored input.
     pub input: ArtifactDescriptor,
     /// `canonical` or `raw`: of which bytes the input's hash is.
@@ -299,6 +304,8 @@ pub struct ExecutionEnd {
     pub elapsed_ms: Option<u64>,
     /// Secrets that were replaced in its output.
     pub redactions: Vec<Redaction>,
+    /// Whether it failed for the last time: it was tried again, and will not be once more.
+    pub given_up: bool,
 }
 
 /// How a tool ended.

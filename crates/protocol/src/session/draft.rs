@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use countersign_format::event::{ArtifactDescriptor, Draft, EventType};
+use countersign_format::event::{ArtifactDescriptor, Draft, EventRef, EventType};
+use countersign_format::receipt::GateDecision;
 use countersign_format::role::Role;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::SessionState;
@@ -12,8 +12,9 @@ use super::command::{
     Claim, ClaimStatus, ExecutionEnd, FinalStatement, Intent, Outcome, Proposal, Redaction,
     SessionCommand, SessionOpening,
 };
-use crate::parts::{hashes, produced};
-use crate::{Act, By, Context, Refusal, Stage};
+use crate::parts::{hashes, produced, set};
+use crate::receipts::{ActionEnd, ActionFacts, IntendedAction, Parent, attach, output_hash};
+use crate::{Act, By, Context, Refusal, ReviewDecision, Stage};
 
 /// The events that `command` brings.
 pub(super) fn acts(
@@ -37,6 +38,9 @@ pub(super) fn acts(
                 json!({ "subject": subject, "decision": decision, "reasons": reasons });
             set(&mut payload, "deadline", deadline);
             set(&mut payload, "channel", channel);
+            if decision == ReviewDecision::Blocked {
+                refuse(state, &subject, &mut payload, context)?;
+            }
             (by, with(EventType::ToolIntentReviewed, payload, artifacts, context))
         }
         C::Start { intent, input, isolation } => {
@@ -47,7 +51,7 @@ pub(super) fn acts(
             });
             (Role::Executor, Draft::new(EventType::ToolExecutionStarted, payload))
         }
-        C::End(ended) => (Role::Executor, end(*ended, context)),
+        C::End(ended) => (Role::Executor, end(state, *ended, context)?),
         C::RecordArtifact { by, purpose, artifacts } => {
             let payload = json!({ "purpose": purpose });
             (by, with(EventType::ArtifactRecorded, payload, artifacts, context))
@@ -131,6 +135,7 @@ fn intend(intent: Intent, context: &Context) -> Draft {
     let mut payload = json!({
         "proposal": intent.proposal,
         "tool_name": intent.tool_name,
+        "action_type": intent.action_type.as_str(),
         "normalized_input_hash": intent.input.artifact_hash,
         "input_form": intent.input_form,
         "safety_classification": intent.risk,
@@ -138,6 +143,7 @@ fn intend(intent: Intent, context: &Context) -> Draft {
         "action_index": intent.action_index,
         "idempotent": intent.idempotent,
     });
+    set(&mut payload, "paths", (!intent.paths.is_empty()).then_some(intent.paths));
     let acknowledged = intent.acknowledged_conditions;
     set(
         &mut payload,
@@ -151,7 +157,20 @@ fn intend(intent: Intent, context: &Context) -> Draft {
     with(EventType::ToolIntentSigned, payload, artifacts, context)
 }
 
-fn end(ended: ExecutionEnd, context: &Context) -> Draft {
+/// Gives a refused intent its receipt.
+fn refuse(
+    state: &SessionState,
+    subject: &EventRef,
+    payload: &mut Value,
+    context: &Context,
+) -> Result<(), Refusal> {
+    match state.intents.get(&subject.seq) {
+        Some(intent) => attach(payload, &state.receipts, intent.action.refused(), context.now),
+        None => Ok(()),
+    }
+}
+
+fn end(state: &SessionState, ended: ExecutionEnd, context: &Context) -> Result<Draft, Refusal> {
     let artifacts: Vec<_> = [&ended.stdout, &ended.stderr].into_iter().flatten().cloned().collect();
     let hash = |artifact: &Option<ArtifactDescriptor>| {
         artifact.as_ref().map(|artifact| artifact.artifact_hash)
@@ -165,8 +184,8 @@ fn end(ended: ExecutionEnd, context: &Context) -> Draft {
     set(&mut payload, "stdout", hash(&ended.stdout));
     set(&mut payload, "stderr", hash(&ended.stderr));
     set(&mut payload, "elapsed_ms", ended.elapsed_ms);
-    set_redactions(&mut payload, ended.redactions);
-    let (event_type, how) = match ended.outcome {
+    set_redactions(&mut payload, ended.redactions.clone());
+    let (event_type, how) = match &ended.outcome {
         Outcome::Completed => (EventType::ToolExecutionCompleted, None),
         Outcome::Failed(reason) => (EventType::ToolExecutionFailed, Some(("failed", reason))),
         Outcome::Unknown(reason) => (EventType::ToolExecutionFailed, Some(("unknown", reason))),
@@ -175,7 +194,36 @@ fn end(ended: ExecutionEnd, context: &Context) -> Draft {
         set(&mut payload, "outcome", Some(outcome));
         set(&mut payload, "reason", Some(reason));
     }
-    with(event_type, payload, artifacts, context)
+    let running = state.executions.get(&ended.execution.seq);
+    if let Some(action) = running.and_then(|running| running.action.as_ref()) {
+        let facts = done(action, &ended, &artifacts);
+        attach(&mut payload, &state.receipts, facts, context.now)?;
+    }
+    Ok(with(event_type, payload, artifacts, context))
+}
+
+/// What an execution that has ended made of the action.
+fn done(
+    action: &IntendedAction,
+    ended: &ExecutionEnd,
+    artifacts: &[ArtifactDescriptor],
+) -> ActionFacts {
+    let mut metadata = Map::new();
+    if matches!(ended.outcome, Outcome::Unknown(_)) {
+        metadata.insert("outcome".to_owned(), json!("unknown"));
+    }
+    let mut facts = action.facts(ActionEnd {
+        output: output_hash(ended.stdout.as_ref(), artifacts),
+        success: ended.outcome == Outcome::Completed,
+        duration_ms: ended.elapsed_ms.unwrap_or(0),
+        gating: None,
+        metadata,
+        parent: Parent::Last,
+    });
+    if ended.given_up {
+        facts.gate_decision = Some(GateDecision::Skipped);
+    }
+    facts
 }
 
 fn issue(claim: Claim, context: &Context) -> Draft {
@@ -228,14 +276,6 @@ fn with(
     let mut met = BTreeSet::new();
     artifacts.retain(|artifact| met.insert(artifact.artifact_hash));
     Draft::new(event_type, payload).with_artifacts(produced(artifacts, context))
-}
-
-/// Adds a member that is left out where there is nothing to say.
-fn set(payload: &mut Value, name: &str, value: Option<impl Serialize>) {
-    if let (Value::Object(members), Some(value)) = (payload, value) {
-        let members: &mut Map<String, Value> = members;
-        members.insert(name.to_owned(), json!(value));
-    }
 }
 
 fn set_redactions(payload: &mut Value, redactions: Vec<Redaction>) {

@@ -27,6 +27,7 @@ pub use command::{
 };
 pub use lifecycle::Lifecycle;
 
+use crate::receipts::{IntendedAction, ReceiptHead};
 use crate::{Act, Context, Refusal, ReviewDecision, Stage, State};
 
 /// What the events of a session come to.
@@ -48,6 +49,8 @@ pub struct SessionState {
     pub ended_executions: BTreeMap<u64, EndedRecord>,
     /// Executions whose outcome nobody knows, by the place of their start: what they ran.
     pub unknown: BTreeMap<u64, UnknownRecord>,
+    /// Where the chain of receipts stands.
+    pub receipts: ReceiptHead,
     /// How many executions have started.
     pub starts: u64,
     /// The artifacts that events have listed, and the place where each was listed first.
@@ -103,16 +106,14 @@ impl ProposalRecord {
 }
 
 /// An intent that has not started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntentRecord {
     /// The id of its event.
     pub event_id: String,
     /// The place of its proposal.
     pub proposal: u64,
-    /// The tool.
-    pub tool_name: String,
-    /// The hash of its stored input.
-    pub input: Hash,
+    /// What it says of the action.
+    pub action: IntendedAction,
     /// How dangerous it is.
     pub risk: RiskClass,
     /// Whether running it twice does no more than running it once.
@@ -130,16 +131,14 @@ pub struct IntentRecord {
 }
 
 /// An execution under way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunningRecord {
     /// The id of its start.
     pub event_id: String,
     /// The place of its proposal.
     pub proposal: u64,
-    /// The tool.
-    pub tool_name: String,
-    /// The hash of its stored input.
-    pub input: Hash,
+    /// What its intent says of the action, if it has one.
+    pub action: Option<IntendedAction>,
     /// Whether running it twice does no more than running it once.
     pub idempotent: bool,
 }
@@ -190,7 +189,7 @@ impl SessionState {
 
 impl State for SessionState {
     type Command = SessionCommand;
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn decide(&self, command: SessionCommand, context: &Context) -> Result<Vec<Act>, Refusal> {
         draft::acts(self, command, context)

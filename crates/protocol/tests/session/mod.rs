@@ -6,6 +6,7 @@ use countersign_format::event::{
 };
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
+use countersign_format::receipt::ActionType;
 use countersign_format::report::VerificationStatus;
 use countersign_format::risk::RiskClass;
 use countersign_format::role::Role;
@@ -202,6 +203,8 @@ pub(crate) fn intent(proposal: &EventRef, risk: RiskClass, input: &str) -> Inten
     Intent {
         proposal: proposal.clone(),
         tool_name: TOOL.to_owned(),
+        action_type: ActionType::Command,
+        paths: Vec::new(),
         input: artifact(input),
         input_form: "canonical".to_owned(),
         risk,
@@ -251,6 +254,7 @@ pub(crate) fn end(execution: &EventRef, outcome: Outcome, output: &str) -> Sessi
         dropped_bytes: 0,
         elapsed_ms: Some(1),
         redactions: Vec::new(),
+        given_up: false,
     }))
 }
 
@@ -265,6 +269,7 @@ pub(crate) fn lose(execution: &EventRef) -> SessionCommand {
         dropped_bytes: 0,
         elapsed_ms: None,
         redactions: Vec::new(),
+        given_up: false,
     }))
 }
 

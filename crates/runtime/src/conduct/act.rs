@@ -34,7 +34,7 @@ enum Standing {
     /// It failed for good, for this reason.
     Lost(Progress),
     /// It is to be tried: with the intent that is open, or with a new one that repeats this.
-    Try { open: Option<Box<Attempt>>, retry_of: Option<EventRef> },
+    Try { open: Option<Box<Attempt>>, retry_of: Option<EventRef>, turn: Turn },
 }
 
 /// An intent with everything that is needed to run it.
@@ -44,6 +44,16 @@ struct Ready<'a> {
     intent: EventRef,
     input: Hash,
     binding: Option<Hash>,
+    turn: Turn,
+}
+
+/// Which of the tries that an action has this one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Another may follow, or there was never to be more than one.
+    Any,
+    /// The last of several: if it fails, the action is given up.
+    LastOfSeveral,
 }
 
 impl Conductor {
@@ -90,10 +100,10 @@ impl Conductor {
         }
         loop {
             self.check()?;
-            let (open, retry_of) = match self.standing(at, index, action) {
+            let (open, retry_of, turn) = match self.standing(at, index, action) {
                 Standing::Done => return Ok(Progress::Done),
                 Standing::Lost(progress) => return Ok(progress),
-                Standing::Try { open, retry_of } => (open, retry_of),
+                Standing::Try { open, retry_of, turn } => (open, retry_of, turn),
             };
             let unknown = self.unknown_twin(action)?;
             let must_ask = unknown.as_ref().filter(|(_, idempotent)| !idempotent);
@@ -102,16 +112,18 @@ impl Conductor {
             // An intent from before the interruption cannot be the one that repeats.
             let open = open.filter(|attempt| twin.is_none() || attempt.retry_of == twin);
             let retry_of = twin.or(retry_of);
-            let ready = match open {
+            let mut ready = match open {
                 Some(attempt) => Ready {
                     step,
                     action,
                     intent: attempt.intent,
                     input: attempt.input.artifact_hash,
                     binding: attempt.binding,
+                    turn,
                 },
                 None => self.intend(step, index, action, retry_of, std::mem::take(artifacts))?,
             };
+            ready.turn = turn;
             if self.permitted(&ready, must_ask)? {
                 self.execute(&ready)?;
             }
@@ -131,30 +143,33 @@ impl Conductor {
                 .take_while(|attempt| attempt.action == index)
                 .collect();
             let Some(last) = attempts.first() else {
-                return Standing::Try { open: None, retry_of: None };
+                return Standing::Try { open: None, retry_of: None, turn: Turn::Any };
+            };
+            let failures = attempts
+                .iter()
+                .filter_map(|attempt| attempt.end.as_ref())
+                .filter(|end| !end.unknown && !end.completed)
+                .count() as u64;
+            let retries = u64::from(action.retries.min(RETRIES_MAX));
+            let turn = match retries > 0 && failures >= retries {
+                true => Turn::LastOfSeveral,
+                false => Turn::Any,
             };
             if let Some(reason) = &last.blocked {
                 return Standing::Lost(Progress::Blocked(reason.clone()));
             }
             let Some(end) = &last.end else {
                 let open = Some(Box::new((*last).clone()));
-                return Standing::Try { open, retry_of: None };
+                return Standing::Try { open, retry_of: None, turn };
             };
             if end.completed {
                 return Standing::Done;
             }
-            let failures = attempts
-                .iter()
-                .filter(|attempt| attempt.end.as_ref().is_some_and(|end| !end.unknown));
-            let retry_of = last.execution.clone();
-            if end.unknown {
-                return Standing::Try { open: None, retry_of };
-            }
-            if failures.count() as u64 > u64::from(action.retries.min(RETRIES_MAX)) {
+            if !end.unknown && failures > retries {
                 let reason = end.reason.clone().unwrap_or_else(|| "it failed".to_owned());
                 return Standing::Lost(Progress::Failed(reason));
             }
-            Standing::Try { open: None, retry_of }
+            Standing::Try { open: None, retry_of: last.execution.clone(), turn }
         })
     }
 
@@ -199,6 +214,8 @@ impl Conductor {
         let intent = Intent {
             proposal: step.proposal.clone(),
             tool_name: action.call.name().to_owned(),
+            action_type: action.call.action_type(),
+            paths: self.clean_all(&action.call.paths()),
             input,
             input_form: "canonical".to_owned(),
             risk: guard::risk(&proposed(action, network)),
@@ -212,7 +229,7 @@ impl Conductor {
             artifacts,
         };
         let intent = self.record(Role::Executor, SessionCommand::Intend(Box::new(intent)))?;
-        Ok(Ready { step, action, intent, input: hash, binding })
+        Ok(Ready { step, action, intent, input: hash, binding, turn: Turn::Any })
     }
 
     fn bind(&self, raw: &[u8]) -> Result<Hash, Halt> {
@@ -399,6 +416,7 @@ impl Conductor {
             dropped_bytes: outcome.stdout.dropped.saturating_add(outcome.stderr.dropped),
             elapsed_ms: Some(u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX)),
             redactions,
+            given_up: !success && ready.turn == Turn::LastOfSeveral,
         };
         self.record(Role::Executor, SessionCommand::End(Box::new(ended))).map(drop)
     }

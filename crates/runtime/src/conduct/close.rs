@@ -50,6 +50,7 @@ impl Conductor {
                 dropped_bytes: 0,
                 elapsed_ms: None,
                 redactions: Vec::new(),
+                given_up: false,
             };
             self.record(Role::Executor, SessionCommand::End(Box::new(ended)))?;
         }

@@ -124,7 +124,10 @@ impl Redactor {
             Value::String(text) => self.replace_text(text, counts),
             Value::Array(values) => values.iter_mut().for_each(|value| self.visit(value, counts)),
             Value::Object(members) => {
-                for (name, value) in std::mem::take(members) {
+                // Which of two names that become one is renamed must not depend on their order.
+                let mut taken: Vec<_> = std::mem::take(members).into_iter().collect();
+                taken.sort_by(|(a, _), (b, _)| a.cmp(b));
+                for (name, value) in taken {
                     self.member(name, value, members, counts);
                 }
             }

@@ -93,7 +93,7 @@ impl SandboxWish {
 
 /// What a session is held to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct TaskPolicy {
     /// Whether fallbacks are proposed for steps that failed.
     pub fallbacks: bool,
     /// How often a rejected proposal may be revised.
@@ -106,7 +106,7 @@ pub struct Policy {
     pub agent_tries: u32,
 }
 
-impl Default for Policy {
+impl Default for TaskPolicy {
     fn default() -> Self {
         Self {
             fallbacks: true,
@@ -118,7 +118,7 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
+impl TaskPolicy {
     const KEYS: [&'static str; 5] =
         ["fallbacks", "revisions", "min_evidence", "question_seconds", "agent_tries"];
 

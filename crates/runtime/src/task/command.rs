@@ -8,7 +8,7 @@ use countersign_format::text;
 use countersign_protocol::session::Confidence;
 
 use super::choice::{EvidenceSource, PolicyProfile};
-use super::{Action, ClaimTemplate, Limits, Policy, SandboxWish, Step, Task, agents};
+use super::{Action, ClaimTemplate, Limits, SandboxWish, Step, Task, TaskPolicy, agents};
 use crate::tools::{ToolCall, typed};
 
 /// Characters of a command that are shown; what ran is in the intent, whole.
@@ -57,7 +57,7 @@ impl Task {
             tags: Vec::new(),
             limits: Limits::default(),
             sandbox: SandboxWish::default(),
-            policy: Policy::default(),
+            policy: TaskPolicy::default(),
             agents: BTreeMap::new(),
             steps: vec![step],
         }

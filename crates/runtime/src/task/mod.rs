@@ -21,7 +21,7 @@ use countersign_format::path::check_readable;
 use countersign_format::role::Role;
 
 pub use agents::AgentSpec;
-pub use bounds::{Limits, Policy, SandboxWish};
+pub use bounds::{Limits, SandboxWish, TaskPolicy};
 pub use choice::{AgentKind, EvidenceSource, IsolationLevel, PolicyProfile};
 pub use fault::{TASK_FAULTS_MAX, TaskFault};
 pub use step::{Action, ClaimTemplate, Step};
@@ -54,7 +54,7 @@ pub struct Task {
     /// How tools are kept away from the rest of the system.
     pub sandbox: SandboxWish,
     /// What it is held to.
-    pub policy: Policy,
+    pub policy: TaskPolicy,
     /// What answers for the roles; one that is not named is built in.
     pub agents: BTreeMap<Role, AgentSpec>,
     /// What is done, as far as it is known beforehand.
@@ -122,7 +122,7 @@ impl Task {
             tags: table.set("tags", Value::text),
             limits: table.table("limits").map(|table| Limits::read(&table)).unwrap_or_default(),
             sandbox: table.table("sandbox").map(|t| SandboxWish::read(&t)).unwrap_or_default(),
-            policy: table.table("policy").map(|table| Policy::read(&table)).unwrap_or_default(),
+            policy: table.table("policy").map(|table| TaskPolicy::read(&table)).unwrap_or_default(),
             steps: steps(table, agents.get(&Role::Planner)),
             agents,
             requested_roles,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use countersign_format::json;
 use countersign_format::path::{PathFault, WorkspacePath};
+use countersign_format::receipt::ActionType;
 use countersign_format::risk::RiskClass;
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +93,29 @@ impl ToolCall {
             Self::FileRead { .. } => "file_read",
             Self::FileWrite { .. } => "file_write",
             Self::FileDelete { .. } => "file_delete",
+        }
+    }
+
+    /// What sort of action it is, for its receipt.
+    #[must_use]
+    pub const fn action_type(&self) -> ActionType {
+        match self {
+            Self::Exec { shell: Some(_), .. } => ActionType::ShellExec,
+            Self::Exec { shell: None, .. } => ActionType::Command,
+            Self::FileRead { .. } => ActionType::FileRead,
+            Self::FileWrite { .. } => ActionType::FileWrite,
+            Self::FileDelete { .. } => ActionType::FileDelete,
+        }
+    }
+
+    /// The files that it names itself; what a program touches, nobody can tell from its call.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        match self {
+            Self::Exec { .. } => Vec::new(),
+            Self::FileRead { path } | Self::FileWrite { path, .. } | Self::FileDelete { path } => {
+                vec![path.clone()]
+            }
         }
     }
 

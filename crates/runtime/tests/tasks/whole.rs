@@ -6,8 +6,8 @@ use countersign_format::risk::RiskClass;
 use countersign_format::role::Role;
 use countersign_protocol::session::Confidence;
 use countersign_runtime::task::{
-    Action, AgentKind, AgentSpec, ClaimTemplate, EvidenceSource, IsolationLevel, Limits, Policy,
-    PolicyProfile, SandboxWish, Step, Task,
+    Action, AgentKind, AgentSpec, ClaimTemplate, EvidenceSource, IsolationLevel, Limits,
+    PolicyProfile, SandboxWish, Step, Task, TaskPolicy,
 };
 use countersign_runtime::tools::ToolCall;
 
@@ -168,7 +168,7 @@ fn least() -> Task {
             write: Vec::new(),
             pass_env: Vec::new(),
         },
-        policy: Policy {
+        policy: TaskPolicy {
             fallbacks: true,
             revisions: 1,
             min_evidence: 1,
@@ -286,7 +286,7 @@ fn a_whole_task_file_is_read_as_it_was_meant() {
             write: strings(["/var/cache/build", "/opt/out"]),
             pass_env: strings(["CARGO_HOME", "_X1"]),
         },
-        policy: Policy {
+        policy: TaskPolicy {
             fallbacks: false,
             revisions: 0,
             min_evidence: 2,

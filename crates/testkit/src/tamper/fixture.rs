@@ -6,6 +6,7 @@ use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::shape::Dialect;
 use countersign_format::time::Timestamp;
+use countersign_protocol::receipts::{ActionEnd, IntendedAction, ReceiptHead};
 use countersign_verify::{Profile, verify};
 use serde_json::{Value, json};
 
@@ -21,6 +22,8 @@ const LOG_SECONDS: i64 = 60;
 const AROUND: usize = 6;
 /// Events of one step: intent, start, input, end, output, claim.
 const STEP: usize = 6;
+/// How long each tool ran.
+const ELAPSED: u64 = 12;
 const REPORT_ID: &str = "01arz3ndektsv4rrffq69g5fav";
 
 impl Scene {
@@ -62,8 +65,9 @@ impl Scene {
         scene.trace_id = scene.id(Ulid::from_parts(scene.time(0), u128::MAX >> 64));
         scene.plan();
         let mut claims = Vec::new();
+        let mut receipts = ReceiptHead::default();
         while scene.lines.len() + STEP + 3 <= events {
-            claims.push(scene.step(claims.len()));
+            claims.push(scene.step(claims.len(), &mut receipts));
         }
         while scene.lines.len() + 3 < events {
             let note = format!("note {}", scene.lines.len());
@@ -166,7 +170,7 @@ impl Scene {
     }
 
     /// One tool, from its intent to the claim that rests on it; gives the claim and its event.
-    fn step(&mut self, number: usize) -> (String, Value) {
+    fn step(&mut self, number: usize, receipts: &mut ReceiptHead) -> (String, Value) {
         let input = format!("{{\"dish\":{number}}}");
         let output = format!("dish {number}: soup\n");
         let executor = "executor-agent";
@@ -180,9 +184,10 @@ impl Scene {
             }),
             json!({
                 "proposal": proposal, "input_form": "raw", "action_index": number,
-                "idempotent": false,
+                "idempotent": false, "action_type": "command", "paths": ["menu.txt"],
             }),
         );
+        let action = IntendedAction::from_payload(&intent);
         let inputs = vec![described.clone()];
         let intent = self.add("tool_intent_signed", executor, intent, inputs.clone(), &[]);
         let both = json!({ "normalized_input_hash": described["artifact_hash"] });
@@ -191,9 +196,13 @@ impl Scene {
         self.record(input.as_bytes(), "input");
         let (at, id) = self.next();
         let printed = self.put(output.as_bytes(), &id, at);
+        let (action, receipt) = receipt(&action, &output, at, receipts);
         let end = self.payload(
             json!({ "output_artifacts": [printed["artifact_hash"]], "exit_status": 0 }),
-            json!({ "execution": start, "stdout": printed["artifact_hash"], "dropped_bytes": 0 }),
+            json!({
+                "execution": start, "stdout": printed["artifact_hash"], "dropped_bytes": 0,
+                "elapsed_ms": ELAPSED, "action": action, "receipt_hash": receipt,
+            }),
         );
         self.add("tool_execution_completed", executor, end, vec![printed.clone()], &[]);
         self.record(output.as_bytes(), "output");
@@ -257,4 +266,22 @@ impl Scene {
     pub(super) fn reference(&self, event: usize) -> Value {
         json!({ "event_id": self.value(event)["event_id"], "seq": event })
     }
+}
+
+/// The receipt of a tool that printed `output`, which the chain then ends in.
+fn receipt(
+    action: &IntendedAction,
+    output: &str,
+    at: Timestamp,
+    receipts: &mut ReceiptHead,
+) -> (Value, Hash) {
+    let facts = action.facts(ActionEnd {
+        output: Hash::of(output.as_bytes()),
+        success: true,
+        duration_ms: ELAPSED,
+        ..ActionEnd::nothing()
+    });
+    let (action, receipt) = receipts.link(facts, at).unwrap();
+    *receipts = ReceiptHead::at(action["action_id"].as_str().unwrap(), receipt).unwrap();
+    (action, receipt)
 }

@@ -16,6 +16,7 @@ pub(super) fn action(check: CheckId, code: FailureCode, place: &Place) -> String
                 .to_owned()
         }
         CheckId::ArtifactExistence | CheckId::ArtifactHash => of_artifact(code, place),
+        CheckId::ReceiptChain => of_receipt(code, place),
         CheckId::Separation => {
             "let different agents with different keys act, review and audit, and run the task again"
                 .to_owned()
@@ -47,6 +48,19 @@ fn of_artifact(code: FailureCode, place: &Place) -> String {
         _ => "ask for the artifact, or restore it from another copy of the store, and compare",
     };
     with_command(words, &format!("countersign artifact show {hash}"))
+}
+
+/// Whoever signed such a receipt signed it so: the line itself was not changed.
+fn of_receipt(code: FailureCode, place: &Place) -> String {
+    let words = match code {
+        FailureCode::ChainBreak => "find out which action is missing or was put elsewhere",
+        FailureCode::HashMismatch => "do not rely on this receipt; look at the event itself",
+        _ => "compare the receipt with the events that it is about",
+    };
+    match place.index {
+        Some(index) => with_command(words, &format!("countersign trace show TRACE --from {index}")),
+        None => words.to_owned(),
+    }
 }
 
 fn of_event(code: FailureCode, place: &Place) -> String {

@@ -13,20 +13,20 @@ use crate::CommandError;
 
 /// The file of a trace.
 #[derive(Debug, Clone)]
-pub(super) struct LedgerFile {
+pub(crate) struct LedgerFile {
     path: PathBuf,
 }
 
 /// One event, and the hash of the line that it stands in.
-pub(super) struct Stored {
-    pub(super) index: u64,
-    pub(super) event: Event,
-    pub(super) line_hash: Hash,
+pub(crate) struct Stored {
+    pub(crate) index: u64,
+    pub(crate) event: Event,
+    pub(crate) line_hash: Hash,
 }
 
 impl LedgerFile {
     /// The file that `name` means, if there is something of that name: a directory or a file.
-    pub(super) fn find(name: &str) -> Option<Self> {
+    pub(crate) fn find(name: &str) -> Option<Self> {
         let path = Path::new(name);
         if path.is_dir() {
             Some(Self::at(path.join("events.jsonl")))
@@ -35,16 +35,16 @@ impl LedgerFile {
         }
     }
 
-    pub(super) const fn at(path: PathBuf) -> Self {
+    pub(crate) const fn at(path: PathBuf) -> Self {
         Self { path }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Visits the events one by one.
-    pub(super) fn each(
+    pub(crate) fn each(
         &self,
         mut visit: impl FnMut(Stored) -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {

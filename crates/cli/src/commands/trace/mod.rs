@@ -10,6 +10,8 @@ mod projection;
 mod show;
 mod skeleton;
 
+pub(crate) use ledger_file::LedgerFile;
+
 use crate::{Caller, CommandError, Exit};
 
 /// What happened: the traces of this workspace, and the events of one

@@ -13,6 +13,8 @@ use serde_json::{Map, Value, json};
 
 /// Members of payloads that differ between any two runs.
 const ALWAYS_DIFFER: &[&str] = &[
+    // Says again what its event says.
+    "action",
     "action_id",
     "duration_ms",
     "elapsed_ms",

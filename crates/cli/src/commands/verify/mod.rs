@@ -1,6 +1,7 @@
 //! `countersign verify`.
 
 mod all;
+mod cap;
 mod logs;
 mod place;
 mod progress;
@@ -43,7 +44,8 @@ use crate::{Caller, CommandError, Exit, Format};
 /// of what was recorded against the rules.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
-    /// A trace's id or the beginning of it, its directory, an `events.jsonl`, a proof, or `log`
+    /// A trace's id or the beginning of it, its directory, an `events.jsonl`, a
+    /// sealed file (`.cap`), a proof, or `log`
     #[arg(required_unless_present = "all")]
     target: Option<String>,
     /// Check every trace of the workspace, those that are gone included, and its log
@@ -97,6 +99,9 @@ pub(crate) fn run(args: &VerifyArgs, caller: &mut Caller) -> Result<Exit, Comman
             return Err(CommandError::usage(error));
         }
         return proof::run(name, args, caller);
+    }
+    if cap::is_cap(name) {
+        return cap::run(name, args, caller);
     }
     let mut target = find(name, caller)?;
     place::refuse_projection(&target.source.events)?;

@@ -1,6 +1,7 @@
 //! Sessions and recordings.
 
 use super::{LINKS, PIN, REF, SIZE, table};
+use crate::receipt::{AGENT_ACTION, ActionType};
 use crate::risk::RiskClass;
 use crate::shape::{Field, Fields, Shape, opt, req, req_1_1};
 
@@ -65,6 +66,20 @@ static REDACTION: Fields = table(
     &[req("rule", Shape::Name), req("count", SIZE)],
 );
 
+static GATE_RECORD: Fields = table(
+    "GateRecord",
+    "What the gate said of an action, and everything that it decided by.",
+    &[
+        req("decision", Shape::OneOf(&["allow", "ask", "deny"])),
+        req("enforced", Shape::Bool),
+        req("request", Shape::Hash),
+        req("policy", Shape::Hash),
+        opt("model", Shape::Hash),
+        opt("score", Shape::Number),
+        opt("cell", Shape::Integer(0, 1_023)),
+    ],
+);
+
 /// The four roles of a session's agents.
 const SESSION_ROLES: &[&str] = &["planner", "executor", "critic", "auditor"];
 const ONE_REDACTION: Shape = Shape::Object(&REDACTION);
@@ -74,6 +89,8 @@ const STDOUT: Field = opt("stdout", Shape::Hash);
 const STDERR: Field = opt("stderr", Shape::Hash);
 const DROPPED: Field = opt("dropped_bytes", SIZE);
 const ELAPSED: Field = opt("elapsed_ms", SIZE);
+const ACTION: Field = opt("action", Shape::Object(&AGENT_ACTION));
+const RECEIPT: Field = opt("receipt_hash", Shape::Hash);
 const BEHALF: Shape = Shape::Object(&ON_BEHALF_OF);
 const HASHES: Shape = Shape::List(&Shape::Hash);
 const TEXTS: Shape = Shape::List(&Shape::Text);
@@ -134,6 +151,9 @@ pub(super) static TOOL_INTENT_SIGNED: Fields = table(
         req("normalized_input_hash", Shape::Hash),
         req("safety_classification", Shape::OneOf(&RiskClass::NAMES)),
         req_1_1("justification", Shape::Text),
+        opt("action_type", Shape::OneOf(ActionType::NAMES)),
+        opt("paths", TEXTS),
+        opt("despite", REF),
         opt("input_form", Shape::OneOf(&["canonical", "raw"])),
         opt("proposal", REF),
         opt("acknowledged_conditions", Shape::List(&Shape::Name)),
@@ -153,9 +173,12 @@ pub(super) static TOOL_INTENT_REVIEWED: Fields = table(
         req("subject", REF),
         req("decision", Shape::OneOf(&["approved", "blocked", "asked"])),
         opt("reasons", TEXTS),
+        opt("gate", Shape::Object(&GATE_RECORD)),
+        opt("expires_at", Shape::Time),
         opt("deadline", Shape::Time),
         opt("channel", Shape::OneOf(&["protected-key", "unprotected-key", "client-prompt"])),
-        opt("action", Shape::Any),
+        ACTION,
+        RECEIPT,
         opt("on_behalf_of", BEHALF),
     ],
 );
@@ -167,6 +190,8 @@ pub(super) static TOOL_EXECUTION_STARTED: Fields = table(
         req_1_1("intent", REF),
         opt("normalized_input_hash", Shape::Hash),
         opt("isolation", Shape::Any),
+        opt("gating", Shape::OneOf(&["token", "inferred", "ungated"])),
+        opt("token_fault", Shape::Text),
         opt("on_behalf_of", BEHALF),
     ],
 );
@@ -183,7 +208,8 @@ pub(super) static TOOL_EXECUTION_COMPLETED: Fields = table(
         DROPPED,
         ELAPSED,
         REDACTIONS,
-        opt("action", Shape::Any),
+        ACTION,
+        RECEIPT,
         opt("on_behalf_of", BEHALF),
     ],
 );
@@ -202,7 +228,8 @@ pub(super) static TOOL_EXECUTION_FAILED: Fields = table(
         DROPPED,
         ELAPSED,
         REDACTIONS,
-        opt("action", Shape::Any),
+        ACTION,
+        RECEIPT,
         opt("on_behalf_of", BEHALF),
     ],
 );

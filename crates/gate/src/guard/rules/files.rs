@@ -132,11 +132,10 @@ pub(super) static RULES: &[Rule] = &[
         risk: RiskClass::Elevated,
         matches: Matcher::Scene(|scene| {
             let content = scene.action.content?;
-            let mut begins = content.match_indices("-----BEGIN ");
-            let found = begins.any(|(at, _)| {
-                let line =
-                    content.get(at..).and_then(|rest| rest.lines().next()).unwrap_or_default();
-                line.contains("PRIVATE KEY")
+            // Line by line: a text of nothing but beginnings would otherwise be read once for each.
+            let found = content.lines().any(|line| {
+                let begun = line.find("-----BEGIN ").and_then(|at| line.get(at..));
+                begun.is_some_and(|begun| begun.contains("PRIVATE KEY"))
             });
             found.then(|| scene.action.paths.join(", "))
         }),

@@ -1,0 +1,76 @@
+//! `countersign init`.
+
+mod client;
+mod client_file;
+
+use std::path::PathBuf;
+
+use countersign_runtime::known_roots::KnownRoots;
+use countersign_runtime::{Environment, Workspace, WorkspaceError};
+use serde_json::json;
+
+use crate::place::explain;
+use crate::{Caller, CommandError, Exit, Format};
+
+/// Make a workspace here: its store, its keys, its log
+///
+/// The store goes to `.countersign` (or to `--home`), which git is told to ignore. Private keys go
+/// outside of it, to the settings directory, and the new root is added to the roots that you trust.
+///
+/// With `--mcp`, an MCP client is told to start `countersign mcp`; the workspace may be there already.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InitArgs {
+    /// Tell an MCP client of the recorder, by an entry in its configuration
+    #[arg(long)]
+    mcp: bool,
+    /// The client's configuration, instead of `.mcp.json` beside the store
+    #[arg(long, value_name = "FILE", requires = "mcp")]
+    client: Option<PathBuf>,
+    /// Take the entry out again; the workspace stays
+    #[arg(long, requires = "mcp")]
+    undo: bool,
+}
+
+/// Makes a workspace for a command that found none, and says so.
+pub(crate) fn make(caller: &mut Caller) -> Result<Workspace, CommandError> {
+    let (config, home) = (caller.config()?, caller.new_home()?);
+    let workspace = Workspace::init(&config, &home, Environment::system()).map_err(explain)?;
+    let label = home.canonicalize().unwrap_or(home).display().to_string();
+    KnownRoots::new(&config).add(&workspace.root(), &label).map_err(CommandError::failed)?;
+    caller.output.note(format_args!("made a workspace at {label}"));
+    Ok(workspace)
+}
+
+pub(crate) fn run(args: &InitArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
+    if args.mcp {
+        return client::run(args.client.as_deref(), args.undo, caller);
+    }
+    let (config, home) = (caller.config()?, caller.new_home()?);
+    let workspace =
+        Workspace::init(&config, &home, Environment::system()).map_err(|error| match error {
+            WorkspaceError::Exists { .. } => CommandError::failed(error)
+                .with_hint("run `countersign doctor` to see whether it is in order"),
+            other => explain(other),
+        })?;
+    let root = workspace.root();
+    let label = home.canonicalize().unwrap_or(home).display().to_string();
+    KnownRoots::new(&config).add(&root, &label).map_err(CommandError::failed)?;
+    let keys = config.join("keys").join(root.to_hex());
+    let output = &mut caller.output;
+    match output.format() {
+        Format::Json => output.json(&json!({
+            "home": label,
+            "root": root,
+            "origin": countersign_format::note::origin(&root),
+            "keys": keys.display().to_string(),
+        }))?,
+        Format::Text => {
+            output.line(format_args!("store  {label}"))?;
+            output.line(format_args!("keys   {}", keys.display()))?;
+            output.line(format_args!("root   {root}"))?;
+            output.note("whoever verifies your traces pins the root:");
+            output.note(format_args!("  countersign verify --trust {root} …"));
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,156 @@
+//! The gate: policy, learned risk and guards asked about the same request, the strictest winning.
+
+use countersign_format::receipt::ActionType;
+use countersign_format::risk::RiskClass;
+
+use crate::guard::{self, Proposed, Strictness};
+use crate::policy::{Circumstances, Policy, PolicyFault};
+use crate::risk::{self, Cell, Estimate, Features, ModelFault, RiskModel};
+use crate::{GateRequest, Reason, Verdict};
+
+/// Under which names the gate says that something it needs cannot be used.
+const POLICY: &str = "policy";
+const MODEL: &str = "risk-model";
+const REQUEST: &str = "request";
+
+/// A policy and a model, ready to decide.
+///
+/// One whose policy or model cannot be used still answers: it asks, and says why.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    policy: Result<Policy, PolicyFault>,
+    model: Result<Option<RiskModel>, ModelFault>,
+}
+
+/// What the gate thinks of a request, and what it saw in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opinion {
+    /// The decision and everything that was said.
+    pub verdict: Verdict,
+    /// The class that the decision was made with: as declared, or as the guards raised it.
+    pub risk: RiskClass,
+    /// The change in numbers.
+    pub features: Features,
+    /// Its cell in the model.
+    pub cell: Cell,
+    /// What the model knows of that cell; nothing where there is no model. A model that has seen no
+    /// such change gives an estimate without observations.
+    pub estimate: Option<Estimate>,
+    /// The change in a few words.
+    pub label: String,
+}
+
+impl Opinion {
+    /// The score that a receipt carries: the expected rate of failures, where it rests on anything.
+    #[must_use]
+    pub fn score(&self) -> Option<f64> {
+        self.estimate.filter(|estimate| estimate.observations > 0).map(|estimate| estimate.q)
+    }
+}
+
+impl Gate {
+    /// A gate of this policy and model.
+    #[must_use]
+    pub const fn new(policy: Policy, model: Option<RiskModel>) -> Self {
+        Self { policy: Ok(policy), model: Ok(model) }
+    }
+
+    /// The gate of these bytes. What is wrong with them becomes part of every verdict, so that a
+    /// broken file never allows anything, and a replay of the same bytes says the same.
+    #[must_use]
+    pub fn from_bytes(policy: &[u8], model: Option<&[u8]>) -> Self {
+        Self {
+            policy: Policy::from_bytes(policy),
+            model: model.map(RiskModel::from_bytes).transpose(),
+        }
+    }
+
+    /// Its policy.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub const fn policy(&self) -> Result<&Policy, &PolicyFault> {
+        self.policy.as_ref()
+    }
+
+    /// Its model, if it has one.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub const fn model(&self) -> Result<Option<&RiskModel>, &ModelFault> {
+        match &self.model {
+            Ok(model) => Ok(model.as_ref()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// May this action run? The same request, policy and model give the same opinion, always.
+    #[must_use]
+    pub fn decide(&self, request: &GateRequest) -> Opinion {
+        let checked = request.check();
+        let features = match checked {
+            Ok(()) => Features::of(request),
+            // Something too large to be looked at is not looked at in part either.
+            Err(_) => Features::default(),
+        };
+        let cell = features.cell();
+        let known = self.model().ok().flatten();
+        let estimate = known.map(|model| Estimate::of(model.outcomes(cell)));
+        let label = risk::label(&features);
+        let (verdict, risk) = match checked {
+            Ok(()) => self.judge(request, &features),
+            Err(fault) => (Reason::failed(REQUEST, &fault).into(), request.risk),
+        };
+        Opinion { verdict, risk, features, cell, estimate, label }
+    }
+
+    fn judge(&self, request: &GateRequest, features: &Features) -> (Verdict, RiskClass) {
+        let added = request.diff.as_deref().filter(|_| request.content.is_none()).map(added_lines);
+        let proposed = proposed(request, added.as_deref());
+        let (guarded, class) = guard::weigh(&proposed, Strictness::Default);
+        let programs = request.command.as_deref().map(guard::programs).unwrap_or_default();
+        let known = Circumstances { risk: class, programs: &programs, features };
+        let by_policy = match &self.policy {
+            Ok(policy) => policy.judge(request, known),
+            Err(fault) => Reason::failed(POLICY, fault).into(),
+        };
+        let learned = match &self.model {
+            Ok(model) => risk::judge(model.as_ref(), features.cell(), class),
+            Err(fault) => Reason::failed(MODEL, fault),
+        };
+        (Verdict::strictest([by_policy, learned.into(), guarded]), class)
+    }
+}
+
+/// The action as the guards look at it. They know three tools; whatever else there is may write.
+fn proposed<'r>(request: &'r GateRequest, added: Option<&'r str>) -> Proposed<'r> {
+    let tool = match request.action_type {
+        ActionType::FileRead | ActionType::Observation | ActionType::Decision => "file_read",
+        ActionType::ShellExec | ActionType::Command => "exec",
+        _ => "file_write",
+    };
+    Proposed {
+        tool,
+        argv: &[],
+        shell: request.command.as_deref(),
+        paths: &request.paths,
+        content: request.content.as_deref().or(added),
+        stdin: None,
+        env: None,
+        risk: request.risk,
+        network_granted: request.network_granted,
+    }
+}
+
+/// What a diff would write.
+fn added_lines(diff: &str) -> String {
+    let mut text = String::with_capacity(diff.len());
+    for line in diff.lines().filter_map(|line| line.strip_prefix('+')) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! Policies: rules in Cedar, each with its reason and examples that hold it to its word.
+//!
+//! Decides whether a policy may be used at all, and what it says of a request. `permit` allows,
+//! `forbid` denies, `@decision("ask") forbid` asks. Two things are stricter than in Cedar: where
+//! nothing permits a person is asked, and a rule that fails counts as asking.
+
+mod example;
+mod facts;
+mod fault;
+mod rule;
+mod source;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::LazyLock;
+
+use cedar_policy::{Authorizer, Effect, PolicyId, PolicySet, Schema};
+
+pub(crate) use facts::Circumstances;
+use facts::Types;
+pub use fault::PolicyFault;
+pub use rule::PolicyRule;
+pub use source::{POLICY_BYTES_MAX, RULE_BYTES_MAX, RULES_MAX};
+
+use crate::{Decision, GateRequest, Reason, Verdict};
+
+/// Under which name the policy as a whole speaks.
+const POLICY: &str = "policy";
+const BUILT_IN: &str = include_str!("../../policy/default.cedar");
+const SCHEMA: &str = include_str!("schema.cedarschema");
+
+/// What every policy is read with.
+#[derive(Debug)]
+struct Grammar {
+    schema: Schema,
+    types: Types,
+}
+
+static GRAMMAR: LazyLock<Result<Grammar, PolicyFault>> = LazyLock::new(|| {
+    let broken = |what: String| PolicyFault::Schema { what };
+    let (schema, _) =
+        Schema::from_cedarschema_str(SCHEMA).map_err(|error| broken(error.to_string()))?;
+    let actions = schema.action_entities().map_err(|error| broken(error.to_string()))?;
+    let types = Types::new(&actions).map_err(broken)?;
+    Ok(Grammar { schema, types })
+});
+
+fn grammar() -> Result<&'static Grammar, PolicyFault> {
+    GRAMMAR.as_ref().map_err(Clone::clone)
+}
+
+/// A policy whose rules fit the schema and hold to their examples.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    text: String,
+    rules: Vec<PolicyRule>,
+    set: PolicySet,
+    authorizer: Authorizer,
+}
+
+impl Policy {
+    /// Reads a policy and holds every rule to its examples.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it, with the rule and its line.
+    pub fn parse(text: &str) -> Result<Self, PolicyFault> {
+        let grammar = grammar()?;
+        let mut rules: Vec<PolicyRule> = Vec::new();
+        let mut set = PolicySet::new();
+        for source in source::split(text)? {
+            let (rule, policy) = rule::read(source, grammar)?;
+            if rules.iter().any(|other| other.id == rule.id) {
+                return Err(PolicyFault::Twice { line: rule.line, rule: rule.id });
+            }
+            let what = |error: cedar_policy::PolicySetError| error.to_string();
+            let line = rule.line;
+            set.add(policy).map_err(|it| PolicyFault::Syntax { line, what: what(it) })?;
+            rules.push(rule);
+        }
+        if rules.is_empty() {
+            return Err(PolicyFault::Empty);
+        }
+        Ok(Self { text: text.to_owned(), rules, set, authorizer: Authorizer::new() })
+    }
+
+    /// Reads a policy from the bytes of a file.
+    ///
+    /// # Errors
+    /// As [`Policy::parse`], or the bytes are no text.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, PolicyFault> {
+        Self::parse(std::str::from_utf8(bytes).map_err(|_| PolicyFault::NotText)?)
+    }
+
+    /// The text of the policy that is in force where there is no other.
+    #[must_use]
+    pub const fn built_in() -> &'static str {
+        BUILT_IN
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its rules, in the order of the text.
+    #[must_use]
+    pub fn rules(&self) -> &[PolicyRule] {
+        &self.rules
+    }
+
+    /// What it says of a request.
+    pub(crate) fn judge(&self, request: &GateRequest, known: Circumstances<'_>) -> Verdict {
+        let asked = grammar()
+            .map_err(|fault| fault.to_string())
+            .and_then(|grammar| grammar.types.request(request, known));
+        let (request, entities) = match asked {
+            Ok(asked) => asked,
+            Err(what) => return Reason::failed(POLICY, &what).into(),
+        };
+        let response = self.authorizer.is_authorized(&request, &self.set, &entities);
+        let mut failed: Vec<Reason> = Vec::new();
+        let mut satisfied: Vec<&PolicyRule> =
+            response.diagnostics().reason().filter_map(|id| self.rule(id)).collect();
+        // Cedar lists them in no order.
+        satisfied.sort_by_key(|rule| rule.line);
+        let mut errors: Vec<(&PolicyRule, String)> = Vec::new();
+        for error in response.diagnostics().errors() {
+            let cedar_policy::AuthorizationError::PolicyEvaluationError(error) = error;
+            match self.rule(error.policy_id()) {
+                Some(rule) => errors.push((rule, error.inner().to_string())),
+                None => failed.push(Reason::failed(POLICY, &error.inner())),
+            }
+        }
+        errors.sort_by_key(|(rule, _)| rule.line);
+        failed.extend(errors.iter().map(|(rule, what)| Reason::failed(&rule.id, what)));
+        let mut reasons: Vec<Reason> = satisfied.iter().map(|rule| rule.reason()).collect();
+        if reasons.is_empty() {
+            let because = "no rule permits this, and what no rule permits a person decides";
+            reasons.push(Reason::answered(POLICY, Decision::Ask, because));
+        }
+        Verdict::strictest(reasons.into_iter().chain(failed))
+    }
+
+    fn rule(&self, id: &PolicyId) -> Option<&PolicyRule> {
+        self.rules.iter().find(|rule| AsRef::<str>::as_ref(id) == rule.id)
+    }
+}
+
+/// What a rule decides where it applies.
+fn decision_of(effect: Effect, asks: bool) -> Decision {
+    match (effect, asks) {
+        (Effect::Permit, _) => Decision::Allow,
+        (Effect::Forbid, true) => Decision::Ask,
+        (Effect::Forbid, false) => Decision::Deny,
+    }
+}

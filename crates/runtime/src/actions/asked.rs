@@ -1,0 +1,269 @@
+//! An agent asks; the gate answers.
+
+use countersign_format::event::Event;
+use countersign_format::hash::Hash;
+use countersign_format::receipt::{ActionType, GateDecision};
+use countersign_format::time::Timestamp;
+use countersign_gate::{Decision, GateRequest, Opinion};
+use countersign_protocol::ReviewDecision;
+use countersign_protocol::recording::{
+    GateRecord, GatedIntent, OpenIntent, RecordingCommand, RecordingState,
+};
+use serde_json::Value;
+
+use super::{
+    ActionRequest, AgentRuntime, Enforcement, GateAnswer, Inner, action_type, plain_paths,
+    redactions,
+};
+use crate::secrets::Counts;
+use crate::workspace::WorkspaceError;
+use crate::writer::WriteError;
+use countersign_protocol::Refusal;
+
+/// Labels that are remembered for when their actions are recorded.
+const LABELS_MAX: usize = 256;
+/// The role in which outside agents act.
+const ROLE: &str = "executor";
+/// The agent that does not say what it is called.
+const NAMELESS: &str = "agent";
+
+impl AgentRuntime {
+    /// Asks whether an action may run. When it returns, question and answer survive power loss.
+    ///
+    /// The same question, asked again while a person is still to answer it or after they have
+    /// agreed, gets that answer: nobody can ask until the gate says yes.
+    ///
+    /// # Errors
+    /// They could not be recorded.
+    pub fn gate(&self, asked: &ActionRequest) -> Result<GateAnswer, WorkspaceError> {
+        let mut counts = Counts::new();
+        let request = self.request(asked, &mut counts);
+        let bytes = request.to_bytes();
+        let mut inner = self.lock();
+        let stored = self.gate_in_force(&mut inner)?;
+        let opinion = stored.loaded.gate.decide(&request);
+        let model_loaded = stored.model.is_some();
+        if let Some(answer) = self.standing(&inner, &request, &bytes, &opinion, model_loaded)? {
+            return Ok(answer);
+        }
+        let intent = self.intent(&mut inner, &request, &bytes, &opinion, &counts)?;
+        let (reasons, expires_at, deadline, review) =
+            (intent.reasons.clone(), intent.expires_at, intent.deadline, intent.decision);
+        let recorded = self.submit(&mut inner, &RecordingCommand::Gate(Box::new(intent)))?;
+        let [asked_at, said] = recorded.events.as_slice() else {
+            return Err(WorkspaceError::Write(WriteError::GivenUp {
+                reason: "the gate's verdict was not recorded".to_owned(),
+            }));
+        };
+        let decision = match review {
+            ReviewDecision::Approved => Decision::Allow,
+            ReviewDecision::Asked => Decision::Ask,
+            ReviewDecision::Blocked => Decision::Deny,
+        };
+        let current = self.current(&mut inner)?;
+        current.gates += 1;
+        current.denials += u64::from(decision == Decision::Deny);
+        current.labels.push((asked_at.event_id.clone(), opinion.label.clone()));
+        if current.labels.len() > LABELS_MAX {
+            current.labels.remove(0);
+        }
+        let answer = GateAnswer {
+            trace_id: current.recording.id(),
+            token: said.event_id.clone(),
+            expires_at,
+            action_type: request.action_type,
+            decision,
+            enforced: self.options.enforcement == Enforcement::Enforced,
+            approved_by_person: false,
+            question: (decision == Decision::Ask).then(|| asked_at.event_id.clone()),
+            question_deadline: deadline,
+            reasons,
+            model_loaded,
+            opinion,
+        };
+        drop(inner);
+        self.live.gated(self.workspace.now(), &request, &answer);
+        Ok(answer)
+    }
+
+    /// What the agent asks, without secrets, in the words of the gate. The gate decides by exactly
+    /// what is stored, so that it can decide again.
+    fn request(&self, asked: &ActionRequest, counts: &mut Counts) -> GateRequest {
+        let kind = action_type(&asked.action_type);
+        let tool = match (&asked.tool, kind) {
+            (Some(tool), _) if !tool.trim().is_empty() => tool,
+            // The agent's own word for what is not known must not be lost.
+            (_, ActionType::Unknown) => &asked.action_type,
+            _ => kind.as_str(),
+        };
+        let agent = self.options.agent.as_deref().unwrap_or(NAMELESS);
+        let mut request = GateRequest::new(
+            &self.clean_counting(agent, counts),
+            ROLE,
+            kind,
+            &self.clean_counting(tool, counts),
+        );
+        request.description = self.clean_counting(&asked.description, counts);
+        let files: Vec<String> =
+            asked.files.iter().map(|file| self.clean_counting(file, counts)).collect();
+        request.paths = plain_paths(&self.directory(), files.iter().map(String::as_str));
+        let mut clean =
+            |text: &Option<String>| text.as_ref().map(|text| self.clean_counting(text, counts));
+        request.diff = clean(&asked.diff);
+        request.command = clean(&asked.command);
+        request
+    }
+
+    /// The directory that the workspace is of.
+    pub(super) fn directory(&self) -> std::path::PathBuf {
+        let home = self.workspace.home();
+        let home = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
+        home.parent().map_or(home.clone(), std::path::Path::to_owned)
+    }
+
+    fn intent(
+        &self,
+        inner: &mut Inner,
+        request: &GateRequest,
+        bytes: &[u8],
+        opinion: &Opinion,
+        counts: &Counts,
+    ) -> Result<GatedIntent, WorkspaceError> {
+        let stored = self.gate_in_force(inner)?;
+        let (policy, model) = (stored.policy.clone(), stored.model.clone());
+        let artifact = self.workspace.put_artifact(bytes, "application/json")?;
+        let now = self.workspace.now();
+        let said = opinion.verdict.decision();
+        let enforced = self.options.enforcement == Enforcement::Enforced;
+        let decision = match (said, enforced) {
+            (_, false) | (Decision::Allow, true) => ReviewDecision::Approved,
+            (Decision::Ask, true) => ReviewDecision::Asked,
+            (Decision::Deny, true) => ReviewDecision::Blocked,
+        };
+        let after = |seconds: u64| {
+            now.plus_millis(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000))
+        };
+        let asked = decision == ReviewDecision::Asked;
+        let lasts = match asked {
+            // Whoever is told yes at the last moment still has time to act.
+            true => self.options.token_seconds.saturating_add(self.options.question_seconds),
+            false => self.options.token_seconds,
+        };
+        Ok(GatedIntent {
+            action_type: request.action_type,
+            tool_name: request.tool.clone(),
+            description: request.description.clone(),
+            paths: request.paths.clone(),
+            risk: opinion.risk,
+            redactions: redactions(counts),
+            decision,
+            reasons: opinion.verdict.reasons().iter().map(ToString::to_string).collect(),
+            gate: GateRecord {
+                decision: said.to_string(),
+                enforced,
+                request: artifact.artifact_hash,
+                policy: policy.artifact_hash,
+                model: model.as_ref().map(|model| model.artifact_hash),
+                score: opinion.score().map(rounded),
+                cell: Some(opinion.cell.index()),
+            },
+            request: artifact,
+            basis: std::iter::once(policy).chain(model).collect(),
+            expires_at: after(lasts),
+            deadline: asked.then(|| after(self.options.question_seconds)),
+        })
+    }
+
+    /// The answer that the same question has already, if a person is concerned with it.
+    fn standing(
+        &self,
+        inner: &Inner,
+        request: &GateRequest,
+        bytes: &[u8],
+        opinion: &Opinion,
+        model_loaded: bool,
+    ) -> Result<Option<GateAnswer>, WorkspaceError> {
+        let Some(current) = &inner.current else { return Ok(None) };
+        let (hash, now) = (Hash::of(bytes), self.workspace.now());
+        let found = current.recording.look(|state| {
+            let open = state
+                .intents
+                .values()
+                .find(|intent| intent.action.input == hash && concerns_person(intent, now));
+            open.cloned()
+        })?;
+        let Some(intent) = found else { return Ok(None) };
+        let approved = intent.decision == Some(ReviewDecision::Approved);
+        let reason = match approved {
+            true => "a person approved it",
+            false => "a person was asked and has not answered yet",
+        };
+        Ok(Some(GateAnswer {
+            trace_id: current.recording.id(),
+            token: intent.token.clone().unwrap_or_default(),
+            expires_at: intent.expires_at.unwrap_or(now),
+            action_type: request.action_type,
+            decision: if approved { Decision::Allow } else { Decision::Ask },
+            opinion: opinion.clone(),
+            enforced: true,
+            approved_by_person: approved,
+            question: (!approved).then(|| intent.event_id.clone()),
+            question_deadline: intent.deadline.filter(|_| !approved),
+            reasons: vec![reason.to_owned()],
+            model_loaded,
+        }))
+    }
+
+    /// What a person said to the agent's own program when it asked them. The weakest of all
+    /// channels: the record names it.
+    ///
+    /// # Errors
+    /// Nobody was asked, or the answer could not be recorded.
+    pub fn answer_from_client(&self, token: &str, yes: bool) -> Result<(), WorkspaceError> {
+        let mut inner = self.lock();
+        let not_open = || WriteError::Refused(Refusal::NotAsked { id: token.to_owned() });
+        let current = inner.current.as_mut().ok_or_else(not_open)?;
+        let intent = current.recording.look(|state: &RecordingState| {
+            let mut open = state.intents.iter();
+            let open = open.find(|(_, intent)| intent.token.as_deref() == Some(token));
+            open.map(|(&seq, intent)| countersign_format::event::EventRef {
+                event_id: intent.event_id.clone(),
+                seq,
+            })
+        })?;
+        let intent = intent.ok_or_else(not_open)?;
+        current.denials += u64::from(!yes);
+        current.recording.submit(RecordingCommand::Answer {
+            intent,
+            decision: if yes { ReviewDecision::Approved } else { ReviewDecision::Blocked },
+            reasons: vec![match yes {
+                true => "a person approved it in the agent's program".to_owned(),
+                false => "a person refused it in the agent's program".to_owned(),
+            }],
+            channel: "client-prompt".to_owned(),
+        })?;
+        Ok(())
+    }
+}
+
+/// Whether a person is to answer, or has agreed, and that still counts.
+fn concerns_person(intent: &OpenIntent, now: Timestamp) -> bool {
+    let standing = intent.action.standing.as_ref();
+    let agreed = standing.is_some_and(|it| it.decision == GateDecision::HumanApproved.as_str());
+    let lives = intent.expires_at.is_none_or(|end| now < end);
+    match intent.decision {
+        Some(ReviewDecision::Asked) => intent.deadline.is_none_or(|deadline| now < deadline),
+        Some(ReviewDecision::Approved) => agreed && lives,
+        _ => false,
+    }
+}
+
+/// A score as receipts carry it: six digits are more than it means.
+fn rounded(score: f64) -> f64 {
+    (score * 1e6).round() / 1e6
+}
+
+/// A member of the `gate` record of a review.
+pub(super) fn gate_member<'e>(review: &'e Event, name: &str) -> Option<&'e Value> {
+    review.payload.get("gate")?.get(name)
+}

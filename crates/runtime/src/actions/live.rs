@@ -1,0 +1,143 @@
+//! Live events for status bars: one JSON line for each thing that happens, in `.capseal`.
+//!
+//! A convenience beside the trace, never read by us. Not synced, no diffs, no secrets; failing to
+//! write one is no failure of what it tells.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
+use countersign_format::time::Timestamp;
+use countersign_gate::GateRequest;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{CAPSEAL, GateAnswer, ReceiptGiven};
+
+/// From this size on the file is set aside as `events.jsonl.1`, and a new one begun.
+const BYTES_MAX: u64 = 16 << 20;
+/// Characters of a description in a summary.
+const SUMMARY_CHARS: usize = 60;
+/// What a score is taken for where nothing is known.
+const UNKNOWN_SCORE: f64 = 0.5;
+
+/// The directory beside the workspace `home`.
+pub(super) fn directory(home: &Path) -> PathBuf {
+    let home = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
+    home.parent().unwrap_or(&home).join(CAPSEAL)
+}
+
+/// Where live events go.
+#[derive(Debug)]
+pub(super) struct LiveEvents {
+    directory: PathBuf,
+}
+
+/// One line, its members in the order of the specification.
+#[derive(Serialize)]
+struct Line<'a> {
+    r#type: &'a str,
+    timestamp: f64,
+    summary: String,
+    data: Value,
+}
+
+impl LiveEvents {
+    pub(super) fn beside(home: &Path) -> Self {
+        Self { directory: directory(home) }
+    }
+
+    pub(super) fn started(
+        &self,
+        now: Timestamp,
+        id: Ulid,
+        agent: Option<&str>,
+        client: Option<&str>,
+    ) {
+        let agent = agent.unwrap_or("agent");
+        let data = json!({ "session_id": id.to_string(), "agent": agent, "client": client });
+        self.write("session_start", now, format!("Session started: {agent}"), data);
+    }
+
+    pub(super) fn gated(&self, now: Timestamp, request: &GateRequest, answer: &GateAnswer) {
+        let p_fail = answer.opinion.estimate.map_or(UNKNOWN_SCORE, |estimate| estimate.q);
+        let decision = answer.decision.name_over_mcp();
+        let short = shortened(&request.description);
+        let data = json!({
+            "decision": decision,
+            "p_fail": p_fail,
+            "files": request.paths,
+            "action_type": request.action_type.as_str(),
+            "description": request.description,
+            "reason": answer.reasons.join("; "),
+            "label": answer.opinion.label,
+            "enforced": answer.enforced,
+        });
+        self.write("gate", now, format!("{decision}: {short} (p_fail={p_fail:.2})"), data);
+    }
+
+    pub(super) fn recorded(&self, now: Timestamp, description: &str, receipt: &ReceiptGiven) {
+        let kind = receipt.action_type.as_str();
+        let data = json!({
+            "action_type": kind,
+            "files": receipt.files,
+            "receipt_hash": receipt.receipt_hash,
+            "gating": receipt.gating.as_str(),
+        });
+        self.write("record", now, format!("{kind}: {}", shortened(description)), data);
+    }
+
+    pub(super) fn sealed(&self, now: Timestamp, id: Ulid, actions: u64, last: Option<Hash>) {
+        let data = json!({
+            "session_id": id.to_string(),
+            "total_actions": actions,
+            "receipt_hash": last,
+        });
+        self.write("seal", now, format!("Sealed {actions} actions"), data);
+    }
+
+    fn write(&self, kind: &str, now: Timestamp, summary: String, data: Value) {
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds fit for 285,000 years")]
+        let timestamp = now.as_millis() as f64 / 1_000.0;
+        let line = Line { r#type: kind, timestamp, summary, data };
+        let Ok(mut bytes) = serde_json::to_vec(&line) else { return };
+        bytes.push(b'\n');
+        // One call for one line: several servers may write at once.
+        let _ = self.open().and_then(|mut file| file.write_all(&bytes));
+    }
+
+    fn open(&self) -> std::io::Result<File> {
+        prepare(&self.directory)?;
+        let path = self.directory.join("events.jsonl");
+        let open = || {
+            OpenOptions::new()
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+                .open(&path)
+        };
+        let file = open()?;
+        if file.metadata()?.len() < BYTES_MAX {
+            return Ok(file);
+        }
+        fs::rename(&path, self.directory.join("events.jsonl.1"))?;
+        open()
+    }
+}
+
+/// Makes the directory, and keeps it out of repositories.
+pub(super) fn prepare(directory: &Path) -> std::io::Result<()> {
+    if fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    fs::create_dir(directory)?;
+    fs::write(directory.join(".gitignore"), "*\n")
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(SUMMARY_CHARS).collect()
+}

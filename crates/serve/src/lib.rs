@@ -1,0 +1,39 @@
+//! MCP over stdio and HTTP. The only async code.
+//!
+//! Decides how an outside agent reaches the recorder: what it can ask, how it is answered, and who may
+//! ask at all. What is recorded and how it is judged is decided below, in `runtime` and `gate`.
+
+mod http;
+mod lines;
+mod mcp;
+mod signals;
+mod stdio;
+
+use std::io;
+use std::net::SocketAddr;
+
+pub use http::{HttpServer, PATH, Token, TokenError};
+pub use mcp::{McpSetup, Recorder};
+pub use stdio::serve_stdio;
+
+/// Why a server could not start, or ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address could not be taken.
+    #[error("cannot listen on {address}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The system does not give what a server needs.
+    #[error("cannot start the server")]
+    Start(#[source] io::Error),
+    /// The client did not begin as the protocol has it.
+    #[error("the client did not begin a connection: {reason}")]
+    NoBeginning {
+        /// What it did instead.
+        reason: String,
+    },
+}
