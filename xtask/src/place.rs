@@ -5,29 +5,37 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 /// The root of the repository.
-pub(crate) fn root() -> PathBuf {
+#[must_use]
+pub fn root() -> PathBuf {
     // Cargo sets the variable when it runs us. What was compiled in is only right as long as
     // nobody moves the directory.
     let manifest = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    manifest.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+    let root = manifest.ancestors().find(|directory| directory.join("Cargo.lock").is_file());
+    root.map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
 /// Where cargo puts what it builds.
-pub(crate) fn target() -> PathBuf {
+#[must_use]
+pub fn target() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root().join(target)
 }
 
 /// Cargo, to be run at the root.
-pub(crate) fn cargo(arguments: &[&str]) -> Command {
+#[must_use]
+pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments);
     command
 }
 
 /// Runs `command`, with its output on the terminal, and wants it to succeed.
-pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
+///
+/// # Errors
+///
+/// It cannot be started, or does not succeed.
+pub fn succeed(command: &mut Command) -> Result<(), String> {
     let status =
         command.status().map_err(|error| format!("cannot run `{}`: {error}", line(command)))?;
     if status.success() { Ok(()) } else { Err(format!("`{}` {}", line(command), ending(status))) }

@@ -6,6 +6,7 @@
 mod clients;
 mod needs;
 
+use std::process::Command;
 use std::time::Instant;
 
 use crate::place::{cargo, succeed};
@@ -60,10 +61,11 @@ pub(crate) fn run(install: Install) -> Result<(), Failure> {
         succeed(&mut cargo(&lint))
     })?;
     step("tidy", tidy::run)?;
-    step("build", || succeed(&mut cargo(&["build", "--workspace", "--locked"])))?;
+    // With the features that the tests are built with: programs that tests start are made on the way.
+    step("build", || succeed(&mut tests(&["--no-run"])))?;
     step("test", || {
         // Without --no-fail-fast one failing crate would hide the results of all later ones.
-        let mut tests = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+        let mut tests = tests(&["--no-fail-fast"]);
         if let Some(python) = &python {
             tests.env(PYTHON_VARIABLE, python);
         }
@@ -83,6 +85,14 @@ pub(crate) fn run(install: Install) -> Result<(), Failure> {
     })?;
     eprintln!("==> all steps passed in {:.1} s", started.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Everything that is tested. All of it is compiled in one way, without what only helps somebody
+/// who edits a file and compiles again: on a small disk that decides.
+fn tests(options: &[&str]) -> Command {
+    let mut tests = cargo(&["test", "--workspace", "--locked"]);
+    tests.args(options).env("CARGO_INCREMENTAL", "0");
+    tests
 }
 
 /// Runs one step and says how long it took.

@@ -68,7 +68,11 @@ fn findings(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Checks the repository and prints what breaks a rule.
-pub(crate) fn run() -> Result<(), String> {
+///
+/// # Errors
+///
+/// A rule is broken, or a file cannot be read.
+pub fn run() -> Result<(), String> {
     let found = findings(&Tree::load(&place::root())?);
     for finding in &found {
         eprintln!("{finding}");
@@ -81,7 +85,11 @@ pub(crate) fn run() -> Result<(), String> {
 }
 
 /// Checks the repository without a word; what it costs is one of the figures of `bench`.
-pub(crate) fn count() -> Result<usize, String> {
+///
+/// # Errors
+///
+/// A file cannot be read.
+pub fn count() -> Result<usize, String> {
     Ok(findings(&Tree::load(&place::root())?).len())
 }
 

@@ -13,7 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("serve", &["format", "protocol", "gate", "verify", "runtime"]),
     ("cli", &["format", "protocol", "gate", "verify", "runtime", "serve"]),
     ("testkit", &["format", "protocol", "gate", "verify", "runtime", "serve"]),
-    ("xtask", &["format", "protocol", "gate", "verify", "runtime", "serve", "testkit"]),
+    ("rigs", &["format", "protocol", "gate", "verify", "runtime", "serve", "testkit"]),
+    ("xtask", &[]),
 ];
 
 /// What the package of the crate `cli` is called.

@@ -2,7 +2,7 @@
 //!
 //! A figure is a file below `bench/` with one function, and a line in [`FIGURES`]. Its bound is
 //! what the machine could do at best, or what the figure may cost, and is measured in the same run.
-//! Figures are always taken from a release build: a debug build starts one and passes on.
+//! Figures are always taken from a release build.
 
 mod append;
 mod calls;
@@ -24,8 +24,7 @@ use std::fmt;
 
 use serde_json::json;
 
-use crate::Failure;
-use crate::place::{cargo, succeed};
+use xtask::Failure;
 
 /// What the value, as a part of its bound, should be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,10 +96,6 @@ enum Show {
 /// Takes the figure that is named, or all.
 pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
     let (name, show) = parse(options)?;
-    if cfg!(debug_assertions) {
-        let again = ["run", "--quiet", "--release", "--package", "xtask", "--", "bench"];
-        return Ok(succeed(&mut cargo(&[&again, options].concat()))?);
-    }
     if show == Show::Table {
         println!("{}", heading());
     }

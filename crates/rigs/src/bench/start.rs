@@ -4,21 +4,14 @@ use std::process::{Command, Stdio};
 
 use super::clock::{Clock, best_of, milliseconds};
 use super::{Measured, Target};
-use crate::place::{cargo, succeed, target};
+use crate::product;
+use xtask::place::succeed;
 
 const ROUNDS: u32 = 20;
 const MILLISECONDS_MAX: f64 = 15.0;
 
 pub(super) fn measure() -> Result<Vec<Measured>, String> {
-    succeed(&mut cargo(&[
-        "build",
-        "--quiet",
-        "--release",
-        "--locked",
-        "--package",
-        "countersign",
-    ]))?;
-    let binary = target().join("release/countersign");
+    let binary = product::binary();
     let best = best_of(ROUNDS, Clock::Wall, || {
         succeed(Command::new(&binary).arg("--version").stdout(Stdio::null()))
     })?;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::clock::{Clock, median_of_both, time};
 use super::home::Home;
 use super::{Measured, Target};
-use crate::place::{cargo, succeed, target};
+use crate::product;
 
 const ROUNDS: u32 = 40;
 /// Pairs of a gate and a record a round.
@@ -29,8 +29,6 @@ const FILE_BYTES: usize = 500;
 const LINE_BYTES: usize = 3_000;
 
 pub(super) fn measure() -> Result<Vec<Measured>, String> {
-    let build = ["build", "--quiet", "--release", "--locked", "--package", "countersign"];
-    succeed(&mut cargo(&build))?;
     let home = Home::new("mcp")?;
     drop(home.init(Environment::system())?);
     let syncs = Syncs::of_a_pair(&home)?;
@@ -41,7 +39,7 @@ pub(super) fn measure() -> Result<Vec<Measured>, String> {
         syncs.directories,
         syncs.lines,
     );
-    let mut agent = Agent::new(server(&home, Command::new(binary())));
+    let mut agent = Agent::new(server(&home, Command::new(product::binary())));
     agent.act(PAIRS);
     let mut bare = Bare::new(home.below("bare"))?;
     let (ours, alone) = median_of_both(
@@ -62,10 +60,6 @@ pub(super) fn measure() -> Result<Vec<Measured>, String> {
         bound: pair(alone),
         target: Target::AtMost(1.5),
     }])
-}
-
-fn binary() -> PathBuf {
-    target().join("release/countersign")
 }
 
 /// A server for this home; `command` starts it, or what watches it.
@@ -135,7 +129,7 @@ impl Syncs {
         let list = home.below("syncs");
         let mut watched = Command::new("strace");
         watched.args(["-f", "-qq", "-y", "-e", "trace=fsync,fdatasync", "-o"]).arg(&list);
-        watched.arg(binary());
+        watched.arg(product::binary());
         let mut agent = Agent::new(server(home, watched));
         // What was stored by the first run is not stored again by the second.
         agent.number = pairs as u64 * 1_000;

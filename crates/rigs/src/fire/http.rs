@@ -12,7 +12,8 @@ use countersign_testkit::mcp::{HttpAnswer, HttpClient};
 use serde_json::json;
 
 use super::Order;
-use crate::place::{cargo, succeed, target};
+use crate::product;
+use xtask::place::{succeed, target};
 
 /// Slow connections where no number is given.
 const SLOW: usize = 1_000;
@@ -22,8 +23,6 @@ const CALLS: usize = 400;
 const P99_MAX: Duration = Duration::from_millis(100);
 
 pub(super) fn run(order: Order) -> Result<(), String> {
-    let build = ["build", "--quiet", "--release", "--locked", "--package", "countersign"];
-    succeed(&mut cargo(&build))?;
     let server = Server::start()?;
     refusals(&server)?;
     large_bodies(&server)?;
@@ -43,7 +42,7 @@ impl Server {
         let told = |error: std::io::Error| error.to_string();
         fs::create_dir_all(&dir).map_err(told)?;
         let command = |arguments: &[&str]| {
-            let mut command = Command::new(target().join("release/countersign"));
+            let mut command = Command::new(product::binary());
             command.args(arguments).current_dir(&dir).env("COUNTERSIGN_CONFIG", dir.join("config"));
             command
         };

@@ -12,7 +12,7 @@ use countersign_format::event::{ArtifactDescriptor, EventRef};
 use countersign_protocol::recording::RecordingCommand;
 use countersign_runtime::{Environment, Recording, Workspace};
 
-use crate::place::target;
+use xtask::place::target;
 
 /// A directory of its own, which goes when this is dropped.
 pub(super) struct Home {

@@ -2,7 +2,7 @@
 
 use super::clock::{Clock, best_of, milliseconds};
 use super::{Measured, Target};
-use crate::tidy;
+use xtask::tidy;
 
 const ROUNDS: u32 = 5;
 const MILLISECONDS_MAX: f64 = 50.0;

@@ -2,14 +2,13 @@
 //!
 //! A fire is a file below `fire/` with one function, and a line in [`FIRES`]. It says what it tried
 //! and what it found; what is drawn is drawn by a seed, which is shown, so that a run can be repeated.
-//! Fires run in a release build: a debug build starts one and passes on.
+//! Fires run in a release build.
 
 mod http;
 mod mutation;
 mod second_reader;
 
-use crate::Failure;
-use crate::place::{cargo, succeed};
+use xtask::Failure;
 
 /// The seed where none is given.
 const SEED: u64 = 1;
@@ -31,10 +30,6 @@ const FIRES: &[Fire] =
 /// Runs the fire that is named, or all.
 pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
     let (name, order) = parse(options)?;
-    if cfg!(debug_assertions) {
-        let again = ["run", "--quiet", "--release", "--package", "xtask", "--", "fire"];
-        return Ok(succeed(&mut cargo(&[&again, options].concat()))?);
-    }
     for (fire, run) in FIRES.iter().filter(|(fire, _)| name.is_none_or(|name| name == *fire)) {
         println!("{fire}: seed {}", order.seed);
         run(order).map_err(|why| {

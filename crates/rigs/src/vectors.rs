@@ -22,7 +22,7 @@ use std::path::Path;
 use countersign_format::schemas;
 use serde_json::Value;
 
-use crate::place;
+use xtask::place;
 
 const SCHEMAS: &str = "docs/formats/schemas";
 const VECTORS: &str = "docs/formats/vectors";

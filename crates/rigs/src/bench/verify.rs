@@ -11,7 +11,7 @@ use countersign_format::key::SecretKey;
 use super::home::Home;
 use super::long::{self, LongRecording};
 use super::{Measured, Target};
-use crate::place::{cargo, succeed, target};
+use crate::product;
 
 const SHORT_EVENTS: u64 = 10_000;
 const EVENTS: u64 = 1_000_000;
@@ -28,7 +28,7 @@ const SHORT_SECONDS_MAX: f64 = 0.5;
 const SIGNED_BYTES: usize = 800;
 
 pub(super) fn measure() -> Result<Vec<Measured>, String> {
-    let binary = built()?;
+    let binary = product::binary();
     let (rate, bound, resident) = long_run(&binary, "verify", EVENTS)?;
     let home = Home::new("verify-short")?;
     let short = long::write(&home.below("home"), SHORT_EVENTS)?;
@@ -57,7 +57,7 @@ pub(super) fn measure() -> Result<Vec<Measured>, String> {
 
 /// The same with five times as many: neither the rate nor the memory should change.
 pub(super) fn measure_many() -> Result<Vec<Measured>, String> {
-    let (rate, bound, resident) = long_run(&built()?, "verify-5m", MANY_EVENTS)?;
+    let (rate, bound, resident) = long_run(&product::binary(), "verify-5m", MANY_EVENTS)?;
     Ok(vec![
         Measured {
             name: "verify-5m",
@@ -72,12 +72,6 @@ pub(super) fn measure_many() -> Result<Vec<Measured>, String> {
 
 const fn mebibytes(name: &'static str, value: f64) -> Measured {
     Measured { name, value, unit: "MiB", bound: RESIDENT_MIB_MAX, target: Target::AtMost(1.0) }
-}
-
-pub(super) fn built() -> Result<std::path::PathBuf, String> {
-    let build = ["build", "--quiet", "--release", "--locked", "--package", "countersign"];
-    succeed(&mut cargo(&build))?;
-    Ok(target().join("release/countersign"))
 }
 
 /// Events a second, signatures a second on all cores, and the most memory that was used.

@@ -14,8 +14,9 @@ use serde_json::json;
 
 use super::home::Home;
 use super::long;
-use super::verify::{built, median, signatures_per_second};
+use super::verify::{median, signatures_per_second};
 use super::{Measured, Target};
+use crate::product;
 
 const ACTIONS: usize = 10_000;
 /// What the reference takes for as many.
@@ -24,7 +25,7 @@ const EVENTS: u64 = 200_000;
 const ROUNDS: usize = 3;
 
 pub(super) fn measure() -> Result<Vec<Measured>, String> {
-    let binary = built()?;
+    let binary = product::binary();
     let home = Home::new("cap")?;
     let receipts = home.below("receipts.cap");
     write_receipts(&receipts).map_err(|error| error.to_string())?;

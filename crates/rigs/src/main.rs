@@ -1,0 +1,35 @@
+//! The chores that need the product: figures, heavy fire, and what is generated.
+//!
+//! They are started by `cargo xtask`, which builds this program and the product together, optimised.
+//! Each chore has a file of its own; this one only chooses between them.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "chores talk to the terminal")]
+
+mod bench;
+mod fire;
+mod product;
+mod vectors;
+
+use std::process::ExitCode;
+
+use xtask::{Failure, report};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    report(run(&arguments))
+}
+
+fn run(arguments: &[&str]) -> Result<(), Failure> {
+    if cfg!(debug_assertions) {
+        let message = "the rigs are for a release build\nhint: start them with `cargo xtask`";
+        return Err(Failure::Chore(message.to_owned()));
+    }
+    match arguments {
+        ["bench", options @ ..] => bench::run(options),
+        ["recording", dir, events] => bench::write_recording(dir, events),
+        ["fire", options @ ..] => fire::run(options),
+        ["vectors"] => Ok(vectors::run()?),
+        _ => Err(Failure::Usage(format!("unknown chore or arguments: `{}`", arguments.join(" ")))),
+    }
+}
