@@ -64,7 +64,8 @@ async def flow(answer, arguments):
                 "description": f"change number {number}",
                 "files_affected": [f"src/file{number}.txt"],
             }
-            gate = await call("capseal_gate", **what, diff_text="--- a/x\n+++ b/x\n+one line\n")
+            diff = "--- a/src/file{0}.txt\n+++ b/src/file{0}.txt\n@@ -0,0 +1 @@\n+one line\n".format(number)
+            gate = await call("capseal_gate", **what, diff_text=diff)
             done = {**what, "tool_name": "edit", "success": number == 0, "duration_ms": 12}
             await call("capseal_record", **done, output="done", gate_token=gate["gate_token"])
         # Something that the gate does not let pass by itself.

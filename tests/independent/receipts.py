@@ -126,7 +126,8 @@ class Receipts:
         if kind == "tool_intent_signed":
             standing = self.use_up(payload.get("despite")) if self.recording else None
             self.intents[index] = {
-                "type": payload.get("action_type", "tool_call"), "input": payload["normalized_input_hash"],
+                "type": payload.get("action_type", "tool_call"),
+                "input": payload.get("input_artifact", payload["normalized_input_hash"]),
                 "instruction": sha256(payload["justification"].encode()), "standing": standing, "verdict": None,
             }
         elif kind == "tool_intent_reviewed" and seq("subject") in self.intents:

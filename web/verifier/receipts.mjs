@@ -157,7 +157,7 @@ const seqOf = (payload, name) => payload.get(name)?.get?.('seq');
 function intentOf(payload, standing) {
   return {
     type: text(payload, 'action_type') ?? 'tool_call',
-    input: text(payload, 'normalized_input_hash'),
+    input: text(payload, 'input_artifact') ?? text(payload, 'normalized_input_hash'),
     instruction: hex(sha256(utf8(text(payload, 'justification') ?? ''))),
     standing,
     verdict: null,

@@ -212,6 +212,7 @@ export function reportOf(run, findings, options) {
     failures: findings.failures,
     warnings: findings.warnings,
     approvals: run.approvals,
+    ...(run.coverage ? { coverage: run.coverage } : {}),
     not_proven: run.artifactsRead
       ? NOT_PROVEN : [...NOT_PROVEN, 'that the artifacts are there and whole: they were not read'],
     metrics: { ...run.metrics, elapsed_ms: 0 },

@@ -151,6 +151,7 @@ class Run {
   kind = null;
   ended = null;
   approvals = noApprovals();
+  coverage = null;
   artifactsRead = true;
   #signatures = 0;
   #firstHash = null;
@@ -187,6 +188,7 @@ class Run {
       if (vouched) {
         this.ended ??= endingOf(this.kind, step.event);
         this.#countApproval(step.event);
+        this.#keepCoverage(step.event);
       }
       this.artifacts.meet(step.event, step.place, this.kind, vouched);
       if (!this.walk.failedAt(step.index)) {
@@ -210,6 +212,14 @@ class Run {
     const approved = text(event, 'event_type') === 'tool_intent_reviewed'
       && text(event.get('actor'), 'role') === 'operator' && text(payload, 'decision') === 'approved';
     if (approved) this.approvals[text(payload, 'channel')?.replaceAll('-', '_') ?? 'unstated'] += 1;
+  }
+
+  /** What the last coverage report says. */
+  #keepCoverage(event) {
+    if (text(event, 'event_type') !== 'coverage_reported') return;
+    const payload = event.get('payload');
+    const sources = payload.get('sources') ?? [];
+    this.coverage = { event_id: text(event, 'event_id'), gaps: payload.get('gaps') ?? 0, sources };
   }
 
   /** Compares the trace, at each size of which the log speaks, with what the log says. */
@@ -302,6 +312,7 @@ class Run {
       root: view?.root ?? null,
       profile: this.profile,
       approvals: this.approvals,
+      coverage: this.coverage,
       artifactsRead: this.artifactsRead,
       signaturesChecked: this.signaturesChecked,
       metrics: {

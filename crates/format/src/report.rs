@@ -51,6 +51,9 @@ pub struct VerificationReport {
     /// What people permitted, and how they were asked.
     #[serde(default)]
     pub approvals: Approvals,
+    /// The last comparison of the trace with what its agent did, as the trace has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<CoverageClaim>,
     /// What this report does not show.
     pub not_proven: Vec<String>,
     /// Counts.
@@ -194,6 +197,18 @@ pub struct Approvals {
     pub client_prompt: u64,
     /// In a way that is not stated.
     pub unstated: u64,
+}
+
+/// What a trace says of a comparison with what its agent did. Whoever compared says so; nothing
+/// shows here that they were given everything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoverageClaim {
+    /// The event that says so.
+    pub event_id: String,
+    /// How much was not recorded.
+    pub gaps: u64,
+    /// What was looked at.
+    pub sources: Vec<String>,
 }
 
 /// Counts of a run.
@@ -352,6 +367,17 @@ static APPROVALS: Fields = Fields {
     unknown: Unknown::Kept,
 };
 
+static COVERAGE: Fields = Fields {
+    name: "CoverageClaim",
+    doc: "What a trace says of a comparison with what its agent did.",
+    fields: &[
+        req("event_id", Shape::Text),
+        req("gaps", COUNT),
+        req("sources", Shape::List(&Shape::Text)),
+    ],
+    unknown: Unknown::Kept,
+};
+
 static METRICS: Fields = Fields {
     name: "Metrics",
     doc: "Counts of a run.",
@@ -389,6 +415,7 @@ pub static VERIFICATION_REPORT: Fields = Fields {
         req("failures", Shape::List(&Shape::Object(&FAILURE))),
         req("warnings", Shape::List(&Shape::Object(&WARNING))),
         opt("approvals", Shape::Object(&APPROVALS)),
+        opt("coverage", Shape::Object(&COVERAGE)),
         req("not_proven", Shape::List(&Shape::Text)),
         req("metrics", Shape::Object(&METRICS)),
         opt("report_digest", Shape::Nullable(&Shape::Hash)),

@@ -49,6 +49,20 @@ pub fn to_nfc(text: &str) -> String {
     if text.is_ascii() { text.to_owned() } else { text.nfc().collect() }
 }
 
+/// `text` as it may stand in an event: in normalisation form C, and with the replacement character for
+/// what Unicode will never assign.
+#[must_use]
+pub fn admissible(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
+    let replaced = |character| match is_noncharacter(character) {
+        true => char::REPLACEMENT_CHARACTER,
+        false => character,
+    };
+    text.chars().map(replaced).nfc().collect()
+}
+
 /// Puts every text in `value`, keys included, into normalisation form C. Of two keys that become
 /// equal the later one stays; text that differs only so is the same text.
 pub fn normalise(value: &mut Value) {
@@ -165,6 +179,9 @@ mod tests {
         assert_eq!(check("\u{212b}"), Err(TextFault::NotNfc));
         assert_eq!(check("\u{fffe}"), Err(TextFault::Noncharacter(0xfffe)));
         assert_eq!(check("\u{1ffff}"), Err(TextFault::Noncharacter(0x1ffff)));
+        let odd = "e\u{301} \u{fffe}\u{1ffff} \u{fdd0}";
+        assert_eq!(admissible(odd), "\u{e9} \u{fffd}\u{fffd} \u{fffd}");
+        assert_eq!(check(&admissible(odd)), Ok(()));
         assert_eq!(to_nfc("cafe\u{301}"), "café");
     }
 }

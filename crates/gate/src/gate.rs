@@ -1,17 +1,30 @@
 //! The gate: policy, learned risk and guards asked about the same request, the strictest winning.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use countersign_format::receipt::ActionType;
 use countersign_format::risk::RiskClass;
 
 use crate::guard::{self, Proposed, Strictness};
+use crate::path::PlainPath;
 use crate::policy::{Circumstances, Policy, PolicyFault};
 use crate::risk::{self, Cell, Estimate, Features, ModelFault, RiskModel};
-use crate::{GateRequest, Reason, Verdict};
+use crate::{Decision, GateRequest, Reason, Verdict};
 
 /// Under which names the gate says that something it needs cannot be used.
 const POLICY: &str = "policy";
 const MODEL: &str = "risk-model";
 const REQUEST: &str = "request";
+/// Under which name it says that the tool itself waits for a person.
+const HELD: &str = "tool-held";
+/// Under which names it says that what an action touches is not what it says that it touches, or
+/// cannot be told.
+const UNNAMED: &str = "unnamed-file";
+const NO_FILE: &str = "no-file";
+const DIFF: &str = "diff";
+const SPELLING: &str = "odd-path";
+const OUTSIDE: &str = "outside-words";
 
 /// A policy and a model, ready to decide.
 ///
@@ -106,10 +119,11 @@ impl Gate {
 
     fn judge(&self, request: &GateRequest, features: &Features) -> (Verdict, RiskClass) {
         let added = request.diff.as_deref().filter(|_| request.content.is_none()).map(added_lines);
-        let proposed = proposed(request, added.as_deref());
+        let (paths, doubts) = reach(request);
+        let proposed = proposed(request, &paths, added.as_deref());
         let (guarded, class) = guard::weigh(&proposed, Strictness::Default);
         let programs = request.command.as_deref().map(guard::programs).unwrap_or_default();
-        let known = Circumstances { risk: class, programs: &programs, features };
+        let known = Circumstances { risk: class, programs: &programs, features, paths: &paths };
         let by_policy = match &self.policy {
             Ok(policy) => policy.judge(request, known),
             Err(fault) => Reason::failed(POLICY, fault).into(),
@@ -118,12 +132,64 @@ impl Gate {
             Ok(model) => risk::judge(model.as_ref(), features.cell(), class),
             Err(fault) => Reason::failed(MODEL, fault),
         };
-        (Verdict::strictest([by_policy, learned.into(), guarded]), class)
+        let held = request.held.as_deref();
+        let held = held.map(|why| Reason::answered(HELD, Decision::Ask, why).into());
+        let doubts = doubts.into_iter().map(Verdict::from);
+        let all = [by_policy, learned.into(), guarded].into_iter().chain(doubts).chain(held);
+        (Verdict::strictest(all), class)
     }
 }
 
+/// Every file that a request would touch, as far as it can be told, and what is to be asked about
+/// that. An agent that names one file and brings the diff of another is judged by both.
+fn reach(request: &GateRequest) -> (Cow<'_, [String]>, Vec<Reason>) {
+    let ask = |rule, because: String| Reason::answered(rule, Decision::Ask, because);
+    let mut doubts = Vec::new();
+    let mut paths = Cow::Borrowed(request.paths.as_slice());
+    if let Some(diff) = &request.diff {
+        let reach = risk::reach(diff);
+        let key = |path: &str| {
+            let plain = PlainPath::of(path);
+            (plain.outside, plain.text())
+        };
+        let named: BTreeSet<_> = request.paths.iter().map(|path| key(path)).collect();
+        let unnamed: Vec<String> =
+            reach.files.into_iter().filter(|file| !named.contains(&key(file))).collect();
+        if let Some(first) = unnamed.first() {
+            let because = format!("its diff changes a file that it does not name: {first}");
+            doubts.push(ask(UNNAMED, because));
+            paths.to_mut().extend(unnamed);
+        }
+        if reach.unfinished {
+            let because = "a hunk of its diff is shorter than it says".to_owned();
+            doubts.push(ask(DIFF, because));
+        }
+    }
+    let changes = matches!(
+        request.action_type,
+        ActionType::CodeEdit | ActionType::CodeGen | ActionType::FileWrite | ActionType::FileDelete
+    );
+    if changes && paths.is_empty() {
+        doubts.push(ask(NO_FILE, "it would change files and names none".to_owned()));
+    }
+    if let Some(odd) = paths.iter().find(|path| PlainPath::of(path).odd) {
+        let because = format!("some system takes this name for another file: {odd}");
+        doubts.push(ask(SPELLING, because));
+    }
+    let command = request.command.as_deref();
+    let found = command.and_then(|text| guard::names_outside(text, request.directory.as_deref()));
+    if let Some(found) = found {
+        doubts.push(ask(OUTSIDE, format!("names something outside of the workspace: {found}")));
+    }
+    (paths, doubts)
+}
+
 /// The action as the guards look at it. They know three tools; whatever else there is may write.
-fn proposed<'r>(request: &'r GateRequest, added: Option<&'r str>) -> Proposed<'r> {
+fn proposed<'r>(
+    request: &'r GateRequest,
+    paths: &'r [String],
+    added: Option<&'r str>,
+) -> Proposed<'r> {
     let tool = match request.action_type {
         ActionType::FileRead | ActionType::Observation | ActionType::Decision => "file_read",
         ActionType::ShellExec | ActionType::Command => "exec",
@@ -133,7 +199,7 @@ fn proposed<'r>(request: &'r GateRequest, added: Option<&'r str>) -> Proposed<'r
         tool,
         argv: &[],
         shell: request.command.as_deref(),
-        paths: &request.paths,
+        paths,
         content: request.content.as_deref().or(added),
         stdin: None,
         env: None,

@@ -16,7 +16,7 @@ mod verdict;
 
 pub use decision::Decision;
 pub use gate::{Gate, Opinion};
-pub use path::relative_to;
+pub use path::{relative_to, tidied};
 pub use policy::{Policy, PolicyFault};
 pub use request::{
     COMMAND_BYTES_MAX, GateRequest, NAME_BYTES_MAX, PATHS_BYTES_MAX, PATHS_MAX, REQUEST_BYTES_MAX,

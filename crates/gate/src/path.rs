@@ -4,7 +4,7 @@
 //! that a rule cannot be walked around by upper case, `./` or a short name. Links are not seen.
 
 use countersign_format::path::{PathFault, check_component};
-use countersign_format::text::to_nfc;
+use countersign_format::text::{has_unseen, to_nfc};
 
 /// A path without `.`, `..`, empty components and differences of case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,26 +13,20 @@ pub(crate) struct PlainPath {
     pub(crate) parts: Vec<String>,
     /// Whether it leads out of the workspace.
     pub(crate) outside: bool,
+    /// Whether some system may take it for another file than this one does.
+    pub(crate) odd: bool,
 }
 
 impl PlainPath {
     /// The path that `text` means from the workspace root.
     pub(crate) fn of(text: &str) -> Self {
         let text = to_nfc(text).replace('\\', "/");
-        let text = text.strip_prefix("file://").map_or(&*text, |rest| rest).to_owned();
-        let mut bytes = text.bytes();
-        let drive = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
-            && bytes.next() == Some(b':');
-        let mut outside = drive || text.starts_with(['/', '~']);
-        let mut parts: Vec<String> = Vec::new();
-        for part in text.split('/') {
-            match part {
-                "" | "." => {}
-                ".." => outside |= parts.pop().is_none(),
-                part => parts.push(fold(part)),
-            }
-        }
-        Self { parts, outside }
+        let (scheme, text) = without_scheme(&text);
+        let (up, steps) = steps(text);
+        let outside = scheme || up > 0 || text.starts_with(['/', '~']);
+        let mut odd = false;
+        let parts = steps.into_iter().map(|step| fold(step, &mut odd)).collect();
+        Self { parts, outside, odd }
     }
 
     /// Its text, with `/` between components; the root itself is `.`.
@@ -41,20 +35,72 @@ impl PlainPath {
     }
 }
 
-/// `component` as the least picky file system would compare it.
-fn fold(component: &str) -> String {
-    // Plain names are nobody's alias, and there may be very many of them.
-    let plain = component.is_ascii() && !component.starts_with('.') && !component.contains('~');
-    if !plain && let Err(PathFault::Protected(name)) = check_component(component) {
+/// The components of a path without `.` and empty ones, a `..` with the one before it taken away;
+/// and how many of these had nothing to take away.
+fn steps(path: &str) -> (usize, Vec<&str>) {
+    let (mut up, mut steps) = (0, Vec::new());
+    for step in path.split('/') {
+        match step {
+            "" | "." => {}
+            ".." if steps.pop().is_none() => up += 1,
+            ".." => {}
+            step => steps.push(step),
+        }
+    }
+    (up, steps)
+}
+
+/// Whether a path begins with a drive or with the scheme of a URL, and what follows the scheme.
+fn without_scheme(path: &str) -> (bool, &str) {
+    let Some((scheme, rest)) = path.split_once(':') else { return (false, path) };
+    let mut bytes = scheme.bytes();
+    let is_scheme = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    match (is_scheme, scheme.len()) {
+        (true, 1) => (true, path),
+        (true, _) if rest.starts_with('/') => (true, rest),
+        _ => (false, path),
+    }
+}
+
+/// `component` as the least picky file system would compare it. What is left of one with something
+/// in it that only some systems see, is `odd`.
+fn fold(component: &str, odd: &mut bool) -> String {
+    match check_component(component) {
+        Ok(()) => {}
+        Err(PathFault::Protected(name)) => return name.to_owned(),
+        Err(_) => *odd = true,
+    }
+    // Behind a colon stands the name of a stream of the same file.
+    let name = component.split(':').find(|name| !name.is_empty()).unwrap_or(component);
+    let seen: String = match has_unseen(name) {
+        true => name.chars().filter(|it| !has_unseen(it.encode_utf8(&mut [0; 4]))).collect(),
+        false => name.to_owned(),
+    };
+    if *odd && let Err(PathFault::Protected(name)) = check_component(&seen) {
         return name.to_owned();
     }
-    let trimmed = component.trim_end_matches([' ', '.']);
+    let trimmed = seen.trim_end_matches([' ', '.']);
     let kept = if trimmed.is_empty() { component } else { trimmed };
     if kept.is_ascii() {
         return kept.to_ascii_lowercase();
     }
     let folded: String = kept.chars().flat_map(char::to_uppercase).collect();
     folded.to_lowercase()
+}
+
+/// `path` in one spelling that keeps its letters: `/` between components, no `.` and no empty ones,
+/// `..` at its beginning only.
+#[must_use]
+pub fn tidied(path: &str) -> String {
+    let path = path.trim();
+    let (up, steps) = steps(path);
+    if path.starts_with('/') {
+        return format!("/{}", steps.join("/"));
+    }
+    let mut all = vec![".."; up];
+    all.extend(steps);
+    all.join("/")
 }
 
 /// `path` relative to `root` if it is an absolute path below it; otherwise as it is. Agents often
@@ -90,13 +136,43 @@ mod tests {
             ("a/../../b", "b", true),
             ("/etc/passwd", "etc/passwd", true),
             ("~/.ssh/id_rsa", "~/.ssh/id_rsa", true),
-            ("C:\\x", "c:/x", true),
+            ("C:\\x", "c/x", true),
             ("file:///etc/passwd", "etc/passwd", true),
+            ("FILE:///etc/hosts", "etc/hosts", true),
+            ("file:/etc/hosts", "etc/hosts", true),
+            ("https://example.org/x", "example.org/x", true),
         ];
         for (path, expected, outside) in table {
             let plain = PlainPath::of(path);
             assert_eq!((plain.text().as_str(), plain.outside), (expected, outside), "{path}");
         }
+    }
+
+    /// On one file system or another each of these is a protected file, or no file of this name.
+    #[test]
+    fn what_only_some_systems_see_in_a_name_hides_nothing() {
+        let table = [
+            (".g\u{200c}it/hooks/x", ".git/hooks/x"),
+            (".git::$INDEX_ALLOCATION/config", ".git/config"),
+            (".mcp.json::$DATA", ".mcp.json"),
+            ("a\0b", "ab"),
+            (".cl\u{ad}aude/x", ".claude/x"),
+            ("src/con", "src/con"),
+            ("src/a.rs.", "src/a.rs"),
+            ("docs/x:y", "docs/x"),
+        ];
+        for (path, expected) in table {
+            let plain = PlainPath::of(path);
+            assert_eq!((plain.text().as_str(), plain.odd), (expected, true), "{path}");
+        }
+        assert!(!PlainPath::of("src/main.rs").odd);
+    }
+
+    #[test]
+    fn a_long_path_is_read_once() {
+        let long = "a/../".repeat(100_000);
+        assert_eq!(tidied(&long), "");
+        assert_eq!(PlainPath::of(&"../".repeat(100_000)).text(), ".");
     }
 
     #[test]

@@ -59,9 +59,15 @@ pub struct GateRequest {
     /// The shell text that it would run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// Why the tool itself waits for a person, whatever is done with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<String>,
     /// What it would write into its files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// Where the workspace lies, if the command names that place: what lies below it is inside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
 }
 
 /// Why some bytes are no request, or why a request is not looked at.
@@ -111,8 +117,17 @@ impl GateRequest {
             network_granted: true,
             diff: None,
             command: None,
+            held: None,
             content: None,
+            directory: None,
         }
+    }
+
+    /// Says that the workspace lies in `directory`, if its command speaks of that place.
+    pub fn set_directory(&mut self, directory: &str) {
+        let directory = to_nfc(directory.trim_end_matches('/'));
+        let named = self.command.as_ref().is_some_and(|command| command.contains(&directory));
+        self.directory = Some(directory).filter(|directory| named && !directory.is_empty());
     }
 
     /// Its canonical JSON: what is stored, and what a decision is made on.
@@ -143,6 +158,7 @@ impl GateRequest {
         }
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let names = [&self.agent, &self.role, &self.tool, &self.description];
+        let directory = length(&self.directory);
         let limits = [
             ("paths", self.paths.len(), PATHS_MAX),
             ("bytes of paths", self.paths.iter().map(String::len).sum(), PATHS_BYTES_MAX),
@@ -150,6 +166,7 @@ impl GateRequest {
             ("bytes of content", length(&self.content), TEXT_BYTES_MAX),
             ("bytes of command", length(&self.command), COMMAND_BYTES_MAX),
             ("bytes of names", names.iter().map(|name| name.len()).sum(), NAME_BYTES_MAX),
+            ("bytes of directory", directory, NAME_BYTES_MAX),
         ];
         match limits.into_iter().find(|(_, found, limit)| found > limit) {
             Some((of, found, limit)) => Err(RequestFault::TooMuch { of, found, limit }),

@@ -1,6 +1,6 @@
 //! Pieces of decisions and rules that several kinds of trace share.
 
-use countersign_format::event::{ArtifactDescriptor, Event, EventRef, EventType};
+use countersign_format::event::{ArtifactDescriptor, Draft, Event, EventRef, EventType};
 use countersign_format::hash::Hash;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -92,4 +92,17 @@ pub(crate) fn set(payload: &mut Value, name: &str, value: Option<impl Serialize>
     if let (Value::Object(members), Some(value)) = (payload, value) {
         members.insert(name.to_owned(), json!(value));
     }
+}
+
+/// What was compared with a trace, and where the report of that lies.
+pub(crate) fn coverage(
+    gaps: u64,
+    sources: Vec<String>,
+    report: ArtifactDescriptor,
+    context: &Context,
+) -> Draft {
+    let payload = json!({
+        "gaps": gaps, "report_artifact": report.artifact_hash, "sources": sources,
+    });
+    Draft::new(EventType::CoverageReported, payload).with_artifacts(produced(vec![report], context))
 }

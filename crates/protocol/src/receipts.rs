@@ -17,7 +17,7 @@ use crate::parts::member;
 use crate::{Refusal, ReviewDecision};
 
 /// Characters of a description that a receipt repeats; the intent has all of it.
-const DESCRIPTION_CHARS_MAX: usize = 500;
+pub(crate) const DESCRIPTION_CHARS_MAX: usize = 500;
 /// Paths that a receipt repeats; the intent has all of them.
 const PATHS_MAX: usize = 100;
 
@@ -242,7 +242,8 @@ impl IntendedAction {
         let justification = text("justification").unwrap_or_default();
         let paths = payload.get("paths").and_then(Value::as_array).into_iter().flatten();
         let paths = paths.filter_map(Value::as_str);
-        let input = text("normalized_input_hash").and_then(|text| text.parse().ok());
+        let input = text("input_artifact").or_else(|| text("normalized_input_hash"));
+        let input = input.and_then(|text| text.parse().ok());
         Self {
             action_type: text("action_type").unwrap_or(ActionType::ToolCall.as_str()).to_owned(),
             tool_name: text("tool_name").unwrap_or_default().to_owned(),

@@ -75,6 +75,32 @@ pub enum Refusal {
         /// Its place.
         intent: u64,
     },
+    /// A review does not say what the gate said.
+    #[error("the review of the intent at {intent} says `{review}` where the gate said `{gate}`")]
+    ReviewNotOfGate {
+        /// The intent's place.
+        intent: u64,
+        /// What the review says.
+        review: String,
+        /// What the gate said.
+        gate: String,
+    },
+    /// The gate decided on something else than the intent.
+    #[error("the gate's request {request} is not what the intent at {intent} is about")]
+    RequestOfAnother {
+        /// The intent's place.
+        intent: u64,
+        /// What the gate decided on.
+        request: String,
+    },
+    /// The verdict was used after its time.
+    #[error("the verdict of the intent at {intent} expired at {expired}")]
+    VerdictExpired {
+        /// The intent's place.
+        intent: u64,
+        /// When it expired.
+        expired: Timestamp,
+    },
     /// Something is still under way.
     #[error("{count} executions are still under way, the first at {first}")]
     ExecutionsOpen {

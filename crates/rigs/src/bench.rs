@@ -12,9 +12,11 @@ mod crowd;
 mod gate;
 mod growth;
 mod home;
+mod hook;
 mod long;
 mod mcp;
 mod open;
+mod proxy;
 mod seal;
 mod start;
 mod tidy;
@@ -79,6 +81,8 @@ const FIGURES: &[Figure] = &[
     ("calls", calls::measure),
     ("gate", gate::measure),
     ("mcp", mcp::measure),
+    ("hook", hook::measure),
+    ("proxy", proxy::measure),
     ("verify", verify::measure),
     ("verify-5m", verify::measure_many),
     ("cap", cap::measure),

@@ -5,11 +5,14 @@
 //! bring their threads.
 
 pub mod actions;
+pub mod agent_sessions;
 pub mod agents;
 pub mod clock;
 pub mod conduct;
+pub mod coverage;
 pub mod disk;
 pub mod gate;
+pub mod git;
 pub mod inspect;
 pub mod keyring;
 mod keys;
@@ -27,6 +30,7 @@ mod signers;
 mod snapshot;
 pub mod store;
 pub mod task;
+pub mod tool_lists;
 pub mod tools;
 mod trace;
 pub mod watch;

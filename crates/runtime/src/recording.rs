@@ -1,12 +1,15 @@
 //! Recordings being written.
 
-use countersign_format::event::{ArtifactDescriptor, TraceKind};
+use countersign_format::event::{ArtifactDescriptor, EventRef, TraceKind};
 use countersign_format::id::Ulid;
 use countersign_format::json;
 use countersign_format::report::VerificationReport;
 use countersign_format::text::to_nfc;
-use countersign_protocol::recording::{RecordingCommand, RecordingState};
+use countersign_format::time::Timestamp;
+use countersign_protocol::ReviewDecision;
+use countersign_protocol::recording::{CallOutcome, EndedCall, RecordingCommand, RecordingState};
 use countersign_verify::Profile;
+use serde_json::Value;
 
 use crate::trace::TraceWriter;
 use crate::workspace::{Workspace, WorkspaceError};
@@ -34,6 +37,7 @@ impl Workspace {
             on_behalf_of: on_behalf_of.map(to_nfc),
             client: None,
             objective: objective.map(to_nfc),
+            links: None,
         };
         let (trace, _) = TraceWriter::begin(self, TraceKind::Recording, open)?;
         Ok(Recording { trace })
@@ -47,12 +51,14 @@ impl Workspace {
         &self,
         on_behalf_of: Option<&str>,
         client: Option<&str>,
+        links: Option<Value>,
     ) -> Result<Recording, WorkspaceError> {
         let open = |log| RecordingCommand::Open {
             log,
             on_behalf_of: on_behalf_of.map(to_nfc),
             client: client.map(to_nfc),
             objective: None,
+            links: links.clone(),
         };
         let (trace, _) = TraceWriter::begin(self, TraceKind::Recording, open)?;
         Ok(Recording { trace })
@@ -120,12 +126,63 @@ impl Recording {
         self.trace.workspace().put_artifact(bytes, media_type)
     }
 
+    /// Ends what is open: nobody will tell any more how it went, or answer.
+    fn settle(&self) -> Result<(), WorkspaceError> {
+        let open = |state: &RecordingState| {
+            let executions = state.executions.iter();
+            executions
+                .map(|(&seq, open)| EventRef { event_id: open.event_id.clone(), seq })
+                .collect::<Vec<_>>()
+        };
+        for execution in self.look(open)? {
+            let reason = "the recording ended before it was told how this ended".to_owned();
+            let call = EndedCall {
+                execution,
+                outcome: CallOutcome::Unknown { reason },
+                duration_ms: 0,
+                output: None,
+                redactions: Vec::new(),
+            };
+            self.submit(RecordingCommand::End(Box::new(call)))?;
+        }
+        self.refuse_unanswered(None)
+    }
+
+    /// Refuses what nobody answered by `now`, or what nobody has answered at all: silence is a no.
+    pub(crate) fn refuse_unanswered(&self, now: Option<Timestamp>) -> Result<(), WorkspaceError> {
+        let missed = |state: &RecordingState| {
+            let asked = state.intents.iter().filter(|(_, intent)| {
+                let due = now.is_none_or(|now| intent.deadline.is_some_and(|end| now >= end));
+                due && intent.decision == Some(ReviewDecision::Asked)
+            });
+            let asked = asked.map(|(&seq, open)| {
+                (EventRef { event_id: open.event_id.clone(), seq }, open.deadline)
+            });
+            asked.collect::<Vec<_>>()
+        };
+        for (intent, deadline) in self.look(missed)? {
+            let reason = match (now, deadline) {
+                (Some(_), Some(deadline)) => format!("nobody answered before {deadline}"),
+                _ => "nobody answered before the recording ended".to_owned(),
+            };
+            let decision = ReviewDecision::Blocked;
+            match self.submit(RecordingCommand::Review { intent, decision, reasons: vec![reason] })
+            {
+                // Somebody was faster, or the recording is over.
+                Ok(_) | Err(WriteError::Refused(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
     /// Ends the recording: final statement, audit, close. Done again, it finishes what an
     /// interrupted run began.
     ///
     /// # Errors
     /// Something could not be recorded.
     pub fn conclude(&self, verdict: &str) -> Result<VerificationReport, WorkspaceError> {
+        self.settle()?;
         self.submit(RecordingCommand::Conclude { verdict: verdict.to_owned() })?;
         let report = self.trace.audit(Profile::DEFAULT)?;
         let bytes = json::to_bytes(&serde_json::to_value(&report).unwrap_or_default());

@@ -14,9 +14,10 @@ use countersign_format::event::Event;
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::note::origin;
+use countersign_format::proof::EXTRACT_BYTES_MAX;
 use countersign_format::report::{Failure, VerificationStatus};
 use countersign_format::time::Timestamp;
-use countersign_verify::cap::{CapTally, action_line, members};
+use countersign_verify::cap::{CapTally, REPORT_BYTES_MAX, action_line, members};
 use countersign_verify::{
     FileSource, Options, Profile, Source as _, StoredArtifact, Unprovable, log_extract,
     verify_prefix,
@@ -42,6 +43,8 @@ pub struct SealedFile {
     pub actions: u64,
     /// The receipt hash of the last one.
     pub final_receipt: Option<Hash>,
+    /// The hash of CapSeal's capsule in it.
+    pub capsule_hash: Option<Hash>,
 }
 
 /// Why a trace cannot be sealed.
@@ -64,6 +67,12 @@ pub enum Unsealable {
     /// The log does not show it.
     #[error(transparent)]
     Log(#[from] Unprovable),
+    /// What the log says of it is more than a reader takes.
+    #[error("what the log says of it has {bytes} bytes, a sealed file holds {EXTRACT_BYTES_MAX}")]
+    LongLog {
+        /// How much it is.
+        bytes: usize,
+    },
     /// It changed while it was read.
     #[error("it changed while it was read")]
     Changed,
@@ -91,6 +100,7 @@ impl Workspace {
             members: plan.manifest.members.len() as u64 + 1,
             actions: plan.manifest.actions_count,
             final_receipt: plan.manifest.chain_hash.parse().ok(),
+            capsule_hash: plan.capsule_hash(),
         })
     }
 }
@@ -107,6 +117,11 @@ struct Plan {
 }
 
 impl Plan {
+    fn capsule_hash(&self) -> Option<Hash> {
+        let capsule: serde_json::Value = serde_json::from_slice(&self.capsule).ok()?;
+        capsule.get("capsule_hash")?.as_str()?.parse().ok()
+    }
+
     fn make(workspace: &Workspace, id: Ulid) -> Result<Self, Unsealable> {
         let path = workspace.trace_file(id);
         let source = FileSource::in_home(workspace.home(), path);
@@ -117,11 +132,16 @@ impl Plan {
         holds(&source, id)?;
         let first = first_event(&source.events)?.ok_or(Unsealable::Changed)?;
         let extract = log_extract(&source, &first)?.to_bytes();
+        if extract.len() > EXTRACT_BYTES_MAX {
+            return Err(Unsealable::LongLog { bytes: extract.len() });
+        }
         let root = workspace.root();
         let trace = tally.trace(root, &origin(&root)).ok_or(Unsealable::Changed)?;
         let artifacts = stored(&source, &tally)?;
         let report = match tally.report().filter(|hash| artifacts.contains_key(hash)) {
-            Some(hash) => Some(read_artifact(&source, &hash)?),
+            // One that nobody would read is not handed on.
+            Some(hash) => Some(read_artifact(&source, &hash)?)
+                .filter(|report| report.len() as u64 <= REPORT_BYTES_MAX),
             None => None,
         };
         let capsule = capsule(&trace);

@@ -11,7 +11,7 @@ use countersign_gate::risk::Outcomes;
 use countersign_gate::{Cell, Decision, GateRequest, Policy, RiskModel};
 use countersign_runtime::actions::{ActionReport, ActionRequest, AgentRuntime, RuntimeOptions};
 use countersign_runtime::gate::{
-    Deviation, Effect, RecordedDecision, SelfReports, TraceReport, replay,
+    AskedIntent, Deviation, Effect, RecordedDecision, SelfReports, TraceReport, replay,
 };
 use countersign_runtime::secrets::Redactor;
 use countersign_runtime::store::{Blobs as _, StoreError};
@@ -180,7 +180,17 @@ fn a_model_that_cannot_be_read_is_not_replaced() {
 
 /// The decisions of a trace, and what its store keeps.
 fn decisions(home: &TestHome, trace: Ulid) -> Vec<RecordedDecision> {
-    home.events(trace).iter().filter_map(RecordedDecision::of).collect()
+    let events = home.events(trace);
+    let asked: Vec<AskedIntent> = events.iter().filter_map(AskedIntent::of).collect();
+    let made = events.iter().filter_map(RecordedDecision::of);
+    let about = |decision: &RecordedDecision| {
+        asked.iter().find(|intent| intent.event_id() == decision.intent_id).cloned()
+    };
+    made.map(|decision| {
+        let asked = about(&decision);
+        decision.about(asked)
+    })
+    .collect()
 }
 
 fn kept(home: &TestHome, hash: &Hash, max: u64) -> Result<Option<Vec<u8>>, StoreError> {

@@ -104,15 +104,31 @@ fn nothing_but_redactions_and_audits_follows_the_end() {
 }
 
 #[test]
-fn a_conclusion_is_refused_whole_while_a_tool_is_running() {
+fn a_final_statement_is_refused_whole_while_a_tool_is_running() {
     let home = TestHome::new();
     let recording = home.recording();
     let intent = last(&recording.submit(intend()).unwrap().events);
     recording.submit(RecordingCommand::Start { intent }).unwrap();
-    let refused = recording.conclude("done").unwrap_err();
+    let conclude = RecordingCommand::Conclude { verdict: "done".to_owned() };
+    let refused = recording.submit(conclude).unwrap_err();
     assert!(refused.to_string().contains("still under way"), "{refused}");
     recording.submit(note("still open")).unwrap();
     home.check(recording.id(), 4);
+}
+
+#[test]
+fn whoever_concludes_ends_what_is_running_as_unknown() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let intent = last(&recording.submit(intend()).unwrap().events);
+    recording.submit(RecordingCommand::Start { intent }).unwrap();
+    recording.conclude("done").unwrap();
+    let events = home.events(recording.id());
+    let ended = &events[3];
+    assert_eq!(ended.event_type, EventType::ToolExecutionFailed);
+    assert_eq!(ended.payload["outcome"], "unknown");
+    let report = home.check(recording.id(), 7);
+    assert_eq!(report.closed, Closed::Yes);
 }
 
 #[test]

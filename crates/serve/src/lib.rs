@@ -1,11 +1,16 @@
-//! MCP over stdio and HTTP. The only async code.
+//! MCP over stdio and HTTP, a proxy before somebody else's MCP server, and the hooks of agents. The only
+//! async code.
 //!
 //! Decides how an outside agent reaches the recorder: what it can ask, how it is answered, and who may
 //! ask at all. What is recorded and how it is judged is decided below, in `runtime` and `gate`.
 
+mod asking;
+pub mod hook;
 mod http;
 mod lines;
 mod mcp;
+mod proxy;
+mod question;
 mod signals;
 mod stdio;
 
@@ -14,6 +19,9 @@ use std::net::SocketAddr;
 
 pub use http::{HttpServer, PATH, Token, TokenError};
 pub use mcp::{McpSetup, Recorder};
+pub use proxy::{
+    HeaderFault, HttpTarget, ProxyEnd, ProxyError, ProxySetup, ProxyTarget, TargetHeader, run_proxy,
+};
 pub use stdio::serve_stdio;
 
 /// Why a server could not start, or ended before its time.

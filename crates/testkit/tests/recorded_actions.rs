@@ -6,7 +6,9 @@ use countersign_format::receipt::ActionType;
 use countersign_format::risk::RiskClass;
 use countersign_protocol::ReviewDecision;
 use countersign_protocol::receipts::Parent;
-use countersign_protocol::recording::{GateRecord, GatedIntent, RecordedAction, RecordingCommand};
+use countersign_protocol::recording::{
+    GateRecord, GatedIntent, RecordedAction, RecordingCommand, Reporter,
+};
 use countersign_runtime::Recording;
 use countersign_testkit::TestHome;
 use countersign_testkit::second_reader::{Inquiry, SecondReader, Subject, difference};
@@ -41,6 +43,10 @@ fn ask(
         paths: vec![file.to_owned()],
         risk: RiskClass::Low,
         request,
+        input: None,
+        call_id: None,
+        begins: false,
+        binding: None,
         redactions: Vec::new(),
         decision: happens,
         reasons: Vec::new(),
@@ -62,6 +68,8 @@ fn record(recording: &Recording, file: &str, token: Option<String>) {
         description: format!("wrote {file}"),
         paths: vec![file.to_owned()],
         token,
+        call_id: None,
+        reporter: Reporter::Agent,
         risk: RiskClass::Standard,
         input: Some(recording.put_artifact(b"{}", "application/json").unwrap()),
         redactions: Vec::new(),

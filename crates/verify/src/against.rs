@@ -26,8 +26,8 @@ pub(crate) struct Against<'a> {
 
 /// Somebody who holds something else against the events of a trace.
 pub(crate) trait Onlooker {
-    /// The next event that could be read.
-    fn event(&mut self, event: &Event);
+    /// The next line: an event, or nothing that could be read as one. An error ends the reading.
+    fn line(&mut self, event: Option<&Event>) -> io::Result<()>;
 
     /// There are no more; the artifacts were not looked at yet.
     fn end(&mut self, findings: &mut Findings) -> io::Result<()>;

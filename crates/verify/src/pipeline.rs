@@ -17,11 +17,12 @@ use countersign_format::key::PublicKey;
 use crate::examine::{Examined, Ring, RingKey, examine, examine_rest};
 use crate::lines::{Lines, RawLine};
 
-/// Lines of a batch, and bytes after which it is full all the same.
+/// Lines of a batch, and the weight with which it is full all the same.
 const BATCH_LINES: usize = 64;
-const BATCH_BYTES: usize = 256 << 10;
-/// Batches that each worker may have before or behind it.
+const BATCH_WEIGHT: usize = 1 << 20;
+/// Batches that each worker may have before or behind it, and what all of them may weigh.
 const BATCHES_EACH: usize = 3;
+const WEIGHT_EACH: usize = 3 << 20;
 const WORKERS_MAX: usize = 64;
 
 /// The keys that signatures are tried with; more may become known on the way.
@@ -54,6 +55,7 @@ impl SharedRing {
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     lines: Vec<Cut>,
+    weight: usize,
 }
 
 #[derive(Debug)]
@@ -66,13 +68,16 @@ enum Cut {
 
 impl Batch {
     /// The next lines; none if the ledger is at its end.
-    fn next(lines: &mut Lines<Box<dyn BufRead + '_>>) -> io::Result<Option<Self>> {
+    fn next(
+        lines: &mut Lines<Box<dyn BufRead + '_>>,
+        admit: Admit<'_>,
+    ) -> io::Result<Option<Self>> {
         let mut batch = Self::default();
-        while batch.lines.len() < BATCH_LINES && batch.bytes.len() < BATCH_BYTES {
+        while !batch.is_full() {
             let Some(line) = lines.next_line()? else { break };
             let cut = match line {
-                RawLine::Complete(bytes) => Cut::Complete(batch.take(bytes)),
-                RawLine::Unterminated(bytes) => Cut::Rest(batch.take(bytes)),
+                RawLine::Complete(bytes) => Cut::Complete(batch.take(bytes, admit)?),
+                RawLine::Unterminated(bytes) => Cut::Rest(batch.take(bytes, admit)?),
                 RawLine::TooLong => Cut::TooLong,
                 RawLine::Endless => Cut::Endless,
             };
@@ -81,10 +86,12 @@ impl Batch {
         Ok((!batch.lines.is_empty()).then_some(batch))
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Range<usize> {
+    fn take(&mut self, bytes: &[u8], admit: Admit<'_>) -> io::Result<Range<usize>> {
+        admit(bytes)?;
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
-        start..self.bytes.len()
+        self.weight += weight(bytes);
+        Ok(start..self.bytes.len())
     }
 
     fn examine(&self, ring: &Ring) -> Vec<Examined> {
@@ -102,22 +109,44 @@ impl Batch {
     }
 
     fn is_full(&self) -> bool {
-        self.lines.len() >= BATCH_LINES || self.bytes.len() >= BATCH_BYTES
+        self.lines.len() >= BATCH_LINES || self.weight >= BATCH_WEIGHT
     }
+}
+
+/// Whether a line is looked at; an error ends everything.
+pub(crate) type Admit<'a> = &'a dyn Fn(&[u8]) -> io::Result<()>;
+
+/// At most how much memory a line may take once it was taken apart. An object has room for eleven
+/// members from its first one on, so that a line of them can come to a hundred times its length.
+fn weight(line: &[u8]) -> usize {
+    const OBJECT: usize = 640;
+    const LIST: usize = 128;
+    const ELEMENT: usize = 32;
+    let count = |byte| memchr::memchr_iter(byte, line).count();
+    line.len() + count(b'{') * OBJECT + count(b'[') * LIST + count(b',') * ELEMENT
 }
 
 /// A ledger of which the beginning may have been looked at already.
 pub(crate) struct Ledger<'a> {
     lines: Lines<Box<dyn BufRead + 'a>>,
     first: Option<Batch>,
+    admit: Admit<'a>,
 }
 
 impl<'a> Ledger<'a> {
     /// Reads the first lines of a ledger.
     pub(crate) fn open(reader: Box<dyn BufRead + 'a>) -> io::Result<Self> {
+        Self::open_admitting(reader, &|_| Ok(()))
+    }
+
+    /// As [`Self::open`], where not every line is looked at.
+    pub(crate) fn open_admitting(
+        reader: Box<dyn BufRead + 'a>,
+        admit: Admit<'a>,
+    ) -> io::Result<Self> {
         let mut lines = Lines::new(reader);
-        let first = Batch::next(&mut lines)?;
-        Ok(Self { lines, first })
+        let first = Batch::next(&mut lines, admit)?;
+        Ok(Self { lines, first, admit })
     }
 
     /// The first event, if the first line is one.
@@ -144,13 +173,13 @@ impl<'a> Ledger<'a> {
                 for mut examined in batch.examine(&ring.now()) {
                     take(&mut examined)?;
                 }
-                next = Batch::next(&mut self.lines)?;
+                next = Batch::next(&mut self.lines, self.admit)?;
             }
             return Ok(());
         }
         thread::scope(|scope| {
             let crew: Vec<Worker> = (0..workers).map(|_| Worker::start(scope, ring)).collect();
-            conduct(&crew, first, &mut self.lines, take)
+            conduct(&crew, first, (&mut self.lines, self.admit), take)
         })
     }
 }
@@ -187,29 +216,37 @@ impl Worker {
 fn conduct(
     crew: &[Worker],
     first: Batch,
-    lines: &mut Lines<Box<dyn BufRead + '_>>,
+    (lines, admit): (&mut Lines<Box<dyn BufRead + '_>>, Admit<'_>),
     take: &mut dyn FnMut(&mut Examined) -> io::Result<()>,
 ) -> io::Result<()> {
     let gone = || io::Error::other("a thread that examines lines has ended");
     let mut next = Some(first);
     // Whose turn it is to bring something; the same order in which the batches went out.
-    let mut under_way: VecDeque<&Worker> = VecDeque::new();
+    let mut under_way: VecDeque<(&Worker, usize)> = VecDeque::new();
+    let mut weight = 0;
     let mut turns = crew.iter().cycle();
     let mut spent: Vec<Vec<Examined>> = Vec::new();
     loop {
         while under_way.len() < crew.len() * BATCHES_EACH
+            && (weight < crew.len() * WEIGHT_EACH || under_way.is_empty())
             && let Some(batch) = next.take()
         {
             let worker = turns.next().ok_or_else(gone)?;
+            weight += batch.weight;
+            under_way.push_back((worker, batch.weight));
             let job = Job { batch, _spent: spent.pop().unwrap_or_default() };
             worker.jobs.send(job).map_err(|_| gone())?;
-            under_way.push_back(worker);
-            next = Batch::next(lines)?;
+            next = Batch::next(lines, admit)?;
         }
-        let Some(worker) = under_way.pop_front() else { return Ok(()) };
+        let Some((worker, lighter)) = under_way.pop_front() else { return Ok(()) };
+        weight -= lighter;
         let mut batch = worker.results.recv().map_err(|_| gone())?;
         for examined in &mut batch {
             take(examined)?;
+        }
+        // What is heavy is not kept until somebody has time for it.
+        if lighter > BATCH_WEIGHT {
+            batch.clear();
         }
         spent.push(batch);
     }

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use countersign_format::hash::Hash;
 use countersign_format::report::{
-    Approvals, Check, CheckStatus, Closed, Failure, Signer, VerificationReport, Warning,
+    Approvals, Check, CheckStatus, Closed, CoverageClaim, Failure, Signer, VerificationReport,
+    Warning,
 };
 use countersign_format::text::escape;
 
@@ -56,6 +57,7 @@ fn write_findings(report: &VerificationReport, out: &mut String) -> std::fmt::Re
     write_failures(&report.failures, out)?;
     write_warnings(&report.warnings, out)?;
     write_approvals(&report.approvals, out)?;
+    write_coverage(report.coverage.as_ref(), out)?;
     write_not_proven(&report.not_proven, out)?;
     let closed = match report.closed {
         Closed::Yes => "yes",
@@ -90,6 +92,27 @@ fn write_approvals(approvals: &Approvals, out: &mut String) -> std::fmt::Result 
         .map(|(count, how)| format!("{count} {how}"))
         .collect();
     if ways.is_empty() { Ok(()) } else { writeln!(out, "\napprovals: {}", ways.join(", ")) }
+}
+
+/// Sources of a coverage report that are shown.
+const SOURCES_SHOWN_MAX: usize = 10;
+
+/// What whoever compared the trace says of it. No check stands behind that.
+fn write_coverage(claim: Option<&CoverageClaim>, out: &mut String) -> std::fmt::Result {
+    let Some(claim) = claim else { return Ok(()) };
+    let gaps = match claim.gaps {
+        0 => "no gap found".to_owned(),
+        1 => "1 gap: something bypassed the recorder".to_owned(),
+        gaps => format!("{gaps} gaps: something bypassed the recorder"),
+    };
+    writeln!(out, "\ncoverage, as recorded in {}: {gaps}", escape(&claim.event_id))?;
+    for source in claim.sources.iter().take(SOURCES_SHOWN_MAX) {
+        writeln!(out, "  compared with {}", escape(source))?;
+    }
+    match claim.sources.len().saturating_sub(SOURCES_SHOWN_MAX) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more"),
+    }
 }
 
 /// What was looked at, a line each.

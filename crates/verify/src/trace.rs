@@ -6,7 +6,7 @@ use std::io;
 use countersign_format::event::{Event, EventType, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::report::{
-    Approvals, Closed, FailureCode, Metrics, Signer, VerificationReport,
+    Approvals, Closed, CoverageClaim, FailureCode, Metrics, Signer, VerificationReport,
 };
 use countersign_format::shape::Dialect;
 use countersign_format::trace_session::TraceStatus;
@@ -25,7 +25,7 @@ use crate::pipeline::{Ledger, SharedRing};
 use crate::receipts::{Doubt, Receipts};
 use crate::replay::Replay;
 use crate::signature::{self, Outcome, Vouched};
-use crate::verdict::{ARTIFACTS_UNREAD, Verdict, count_approval};
+use crate::verdict::{ARTIFACTS_UNREAD, Verdict, count_approval, keep_coverage};
 use crate::walk::Walk;
 use crate::{Options, Source};
 
@@ -83,10 +83,11 @@ pub(crate) fn verify_against(
     let reports = (evidence == Evidence::Read).then_some(source);
     ledger.each(&ring, &mut |examined| {
         let index = run.walk.index;
-        let Some(step) = run.walk.line(examined, &mut findings) else { return Ok(()) };
-        if let (Some(onlooker), Some(event)) = (&mut onlooker, &step.event) {
-            onlooker.event(event);
+        let step = run.walk.line(examined, &mut findings);
+        if let Some(onlooker) = &mut onlooker {
+            onlooker.line(step.as_ref().and_then(|step| step.event.as_ref()))?;
         }
+        let Some(step) = step else { return Ok(()) };
         run.step(index, step, view.as_ref(), reports, &mut findings)
     })?;
     run.finish(&mut findings);
@@ -192,6 +193,7 @@ struct Run<'a> {
     receipts: Receipts,
     audits: Audits,
     approvals: Approvals,
+    coverage: Option<CoverageClaim>,
     ended: Option<TraceStatus>,
     closing_recorded: bool,
     log_absent: bool,
@@ -222,6 +224,7 @@ impl<'a> Run<'a> {
             receipts: Receipts::default(),
             audits: Audits::default(),
             approvals: Approvals::default(),
+            coverage: None,
             ended: None,
             closing_recorded: false,
             log_absent: false,
@@ -263,6 +266,7 @@ impl<'a> Run<'a> {
             if vouched == Vouched::Yes {
                 self.ended = self.ended.or_else(|| ending(kind, event));
                 count_approval(event, &mut self.approvals);
+                keep_coverage(event, &mut self.coverage);
             }
             self.artifacts.meet(event, index, vouched, findings);
             let doubt = Doubt::at(index, &self.walk);
@@ -571,6 +575,7 @@ impl<'a> Run<'a> {
             signatures_checked: self.signatures_checked,
             artifacts_read: self.artifacts_read,
             approvals: self.approvals,
+            coverage: self.coverage,
             metrics: Metrics {
                 events,
                 signatures_verified: self.signatures,

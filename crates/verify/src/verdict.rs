@@ -3,7 +3,9 @@
 use countersign_format::event::{Event, EventType, SCHEMA_VERSION, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
-use countersign_format::report::{Approvals, Closed, Metrics, Signer, VerificationReport};
+use countersign_format::report::{
+    Approvals, Closed, CoverageClaim, Metrics, Signer, VerificationReport,
+};
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
@@ -40,6 +42,7 @@ pub(crate) struct Verdict {
     pub(crate) signatures_checked: bool,
     pub(crate) artifacts_read: bool,
     pub(crate) approvals: Approvals,
+    pub(crate) coverage: Option<CoverageClaim>,
     pub(crate) metrics: Metrics,
 }
 
@@ -80,6 +83,7 @@ impl Verdict {
             failures,
             warnings,
             approvals: self.approvals,
+            coverage: self.coverage,
             not_proven,
             metrics: self.metrics,
             report_digest: None,
@@ -135,4 +139,18 @@ pub(crate) fn count_approval(event: &Event, approvals: &mut Approvals) {
         };
         *count += 1;
     }
+}
+
+/// Keeps what the last coverage report says.
+pub(crate) fn keep_coverage(event: &Event, coverage: &mut Option<CoverageClaim>) {
+    if event.event_type != EventType::CoverageReported {
+        return;
+    }
+    let sources = event.payload.get("sources").and_then(Value::as_array);
+    let sources = sources.into_iter().flatten().filter_map(Value::as_str);
+    *coverage = Some(CoverageClaim {
+        event_id: event.event_id.clone(),
+        gaps: event.payload.get("gaps").and_then(Value::as_u64).unwrap_or_default(),
+        sources: sources.map(str::to_owned).collect(),
+    });
 }

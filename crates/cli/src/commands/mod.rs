@@ -5,13 +5,16 @@ mod artifact;
 mod cap;
 mod check;
 mod compare;
+mod coverage;
 mod demo;
 mod doctor;
 mod gate;
+mod hook;
 mod init;
 mod keys;
 mod mcp;
 mod prove;
+mod proxy;
 mod run;
 mod sandboxed;
 mod seal;
@@ -33,7 +36,10 @@ pub(crate) enum Command {
     Compare(compare::CompareArgs),
     Trace(trace::TraceArgs),
     Approve(approve::ApproveArgs),
+    Coverage(coverage::CoverageArgs),
     Mcp(mcp::McpArgs),
+    Hook(hook::HookArgs),
+    Proxy(proxy::ProxyArgs),
     Keys(keys::KeysArgs),
     Artifact(artifact::ArtifactArgs),
     Gate(gate::GateArgs),
@@ -56,7 +62,10 @@ pub(crate) fn run(command: Command, caller: &mut Caller) -> Result<Exit, Command
         Command::Compare(args) => compare::run(&args, caller),
         Command::Trace(args) => trace::run(&args, caller),
         Command::Approve(args) => approve::run(&args, caller),
+        Command::Coverage(args) => coverage::run(&args, caller),
         Command::Mcp(args) => mcp::run(&args, caller),
+        Command::Hook(args) => hook::run(&args, caller),
+        Command::Proxy(args) => proxy::run(&args, caller),
         Command::Keys(args) => keys::run(&args, caller),
         Command::Artifact(args) => artifact::run(&args, caller),
         Command::Gate(args) => gate::run(&args, caller),

@@ -122,7 +122,9 @@ fn unsealed(error: WorkspaceError) -> CommandError {
              tells the log what it was not told"
         }
         Unsealable::Changed => "try again",
-        Unsealable::Open | Unsealable::Io(_) => return CommandError::failed(error),
+        Unsealable::Open | Unsealable::LongLog { .. } | Unsealable::Io(_) => {
+            return CommandError::failed(error);
+        }
     };
     CommandError::failed(error).with_hint(hint)
 }

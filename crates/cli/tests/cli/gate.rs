@@ -10,6 +10,8 @@ use countersign_testkit::TestHome;
 use insta::assert_snapshot;
 use serde_json::json;
 
+use crate::cap::archive::{member, members, replace};
+use crate::cap::packed_anew;
 use crate::place::Place;
 
 /// A workspace in which an agent asked for two edits and made the first one.
@@ -74,6 +76,38 @@ fn an_action_that_may_not_run_exits_with_3_and_one_to_be_asked_about_with_4() {
     assert_eq!(denied, (3, "deny".to_owned()));
     let asked = check(json!({ "action_type": "shell_exec", "command": "terraform apply" }));
     assert_eq!(asked, (4, "ask".to_owned()));
+}
+
+#[test]
+fn a_whole_path_into_the_workspace_is_not_outside() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let directory = std::fs::canonicalize(home.path()).unwrap().parent().unwrap().to_owned();
+    let check = |action: serde_json::Value| {
+        place.run_with(&["gate", "check"], action.to_string().as_bytes()).code
+    };
+    let inside = directory.join("src/a.rs");
+    assert_eq!(check(json!({ "action_type": "edit", "paths": [inside] })), 0);
+    let command = format!("cat {}", inside.display());
+    assert_eq!(check(json!({ "action_type": "shell_exec", "command": command })), 0);
+    let outside = directory.parent().unwrap().join("a.rs");
+    assert_eq!(check(json!({ "action_type": "edit", "paths": [outside] })), 3);
+    let command = format!("cat {}", outside.display());
+    assert_eq!(check(json!({ "action_type": "shell_exec", "command": command })), 4);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_into_git_is_judged_by_where_it_leads() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let directory = home.path().parent().unwrap().to_owned();
+    fs::create_dir_all(directory.join(".git/hooks")).unwrap();
+    std::os::unix::fs::symlink(".git/hooks", directory.join("h")).unwrap();
+    let action = json!({ "action_type": "edit", "paths": ["h/pre-commit"] }).to_string();
+    let screen = place.run_with(&["gate", "check"], action.as_bytes());
+    assert_eq!(screen.code, 3, "{screen}");
+    assert!(screen.stdout().contains("deny by `git-internals`"), "{screen}");
 }
 
 #[test]
@@ -197,6 +231,89 @@ fn decisions_are_made_again_from_a_sealed_file_alone() {
 }
 
 #[test]
+fn a_policy_changed_by_one_byte_in_a_sealed_file_is_noticed() {
+    let (_home, stranger, file) = sealed();
+    let mut all = members(&fs::read(&file).unwrap());
+    let name = format!("artifacts/sha256/{}", Hash::of(Policy::built_in().as_bytes()));
+    replace(member(&mut all, &name), "changes files of", "changes piles of");
+    fs::write(&file, packed_anew(&all)).unwrap();
+    let screen = stranger.run(&["gate", "explain", &file, "2"]);
+    assert_eq!(screen.code, 3, "{screen}");
+    for words in [
+        "it.cap` does not verify",
+        "  decided again: not the same",
+        "    the policy was changed: recorded ",
+        "    a reason is new: allow by `editing`: changes piles of the workspace",
+    ] {
+        assert!(screen.stdout().contains(words), "{words}: {screen}");
+    }
+    let answer = stranger.run(&["gate", "explain", &file, "--json"]).answer();
+    assert_eq!((&answer["same"], answer["failures"].as_array().unwrap().len()), (&json!(false), 1));
+}
+
+/// A decision is about the request that its intent speaks of, not about any request for which the gate
+/// would have said the same.
+#[test]
+fn a_swapped_request_or_review_is_not_the_same() {
+    let (_home, stranger, file) = sealed();
+    let all = members(&fs::read(&file).unwrap());
+    let asked: Vec<(String, Vec<u8>)> =
+        all.iter().filter(|(_, data)| data.starts_with(b"{\"action_type\":")).cloned().collect();
+    let of = |path: &str| {
+        let found = asked.iter().find(|(_, data)| String::from_utf8_lossy(data).contains(path));
+        let (name, data) = found.unwrap().clone();
+        (name.rsplit('/').next().unwrap().to_owned(), String::from_utf8(data).unwrap())
+    };
+    let (allowed, request) = of("src/a.rs");
+    let other = request.replace("src/a.rs", "src/b.rs");
+    let swapped = Hash::of(other.as_bytes()).to_string();
+    let explain = |from: &str, to: &str| {
+        let mut all = all.clone();
+        all.push((format!("artifacts/sha256/{swapped}"), other.clone().into_bytes()));
+        replace(member(&mut all, "trace/events.jsonl"), from, to);
+        fs::write(&file, packed_anew(&all)).unwrap();
+        let screen = stranger.run(&["gate", "explain", &file, "2"]);
+        assert_eq!(screen.code, 3, "{screen}");
+        screen.stdout().to_owned()
+    };
+    let from = format!("\"request\":\"{allowed}\"");
+    let said = explain(&from, &format!("\"request\":\"{swapped}\""));
+    for words in [
+        "the request contradicts what the gate was asked or said: none of its artifacts, there ",
+        "the paths contradicts what the gate was asked or said: src/a.rs, there src/b.rs",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    let said = explain("\"decision\":\"approved\"", "\"decision\":\"blocked\"");
+    let words = "the review contradicts what the gate was asked or said: blocked, there approved";
+    assert!(said.contains(words), "{said}");
+}
+
+#[test]
+fn a_decision_is_found_by_the_id_of_its_question() {
+    let (home, id) = used();
+    let place = Place::owner_of(&home);
+    let answer = place.run(&["gate", "explain", &id, "--json"]).answer();
+    let intent = answer["decisions"][1]["recorded"]["intent_id"].as_str().unwrap().to_owned();
+    let shown = place.run(&["gate", "explain", &id, &intent]);
+    assert_eq!(shown.code, 0, "{shown}");
+    assert!(shown.stdout().starts_with("event 6: deny (enforced)\n"), "{shown}");
+    assert_eq!(shown.stdout().matches("event ").count(), 1, "{shown}");
+}
+
+#[test]
+fn another_file_is_called_what_it_is() {
+    let place = Place::empty();
+    for text in ["", "hello\n", "{}\n", "no line break"] {
+        fs::write(place.path().join("x"), text).unwrap();
+        let screen = place.run(&["gate", "explain", "x"]);
+        let expected = "error: `x` is not a sealed file or trace\n\
+                        hint: run `countersign verify x` to see what is wrong\n";
+        assert_eq!((screen.code, &*screen.stderr), (1, expected), "{text:?}");
+    }
+}
+
+#[test]
 fn an_event_that_is_no_decision_is_named() {
     let (home, id) = used();
     let screen = Place::owner_of(&home).run(&["gate", "explain", &id, "0"]);
@@ -266,7 +383,7 @@ fn a_policy_is_checked_with_its_examples() {
     --- stdout
 
     --- stderr
-    `good.cedar`: 13 rules hold to their examples
+    `good.cedar`: 14 rules hold to their examples
     ");
     let bad = "@id(\"x\") @justification(\"j\") @match(\"file_read a\") @no_match(\"file_read b\")\n\
                permit (principal, action, resource);\n";

@@ -135,6 +135,9 @@ pub enum CapFault {
     /// The same name but for case or composition.
     #[error("member `{0}` has the name of another member but for case or composition")]
     FoldedDuplicate(String),
+    /// A first member that cannot be read, or is another.
+    #[error("{0}")]
+    Manifest(String),
     /// Something where there must be zeros.
     #[error("the padding behind member `{0}` is not zero")]
     Padding(String),

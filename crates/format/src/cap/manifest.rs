@@ -3,19 +3,26 @@
 //!
 //! Everything in it follows from the trace, so that a reader makes it again and compares.
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _, Serialize};
 use serde_json::Value;
 
 use crate::event::{SCHEMA_VERSION, TraceKind};
 use crate::hash::Hash;
-use crate::json::{self, INTEGER_MAX, JsonError};
+use crate::json::{self, INTEGER_MAX, JsonError, JsonFault, LINE_BYTES_MAX};
 use crate::python::{self, PyObject, PyValue};
 use crate::shape::{Checker, Dialect, Fault, Fields, Shape, Unknown, req};
 use crate::time::Timestamp;
 
-/// Bytes of a manifest.
-pub const MANIFEST_BYTES_MAX: u64 = 48 << 20;
-const ELEMENTS_MAX: usize = 2_000_000;
+/// Bytes of a manifest: enough for as many members as a file may have.
+pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
+/// JSON elements of a manifest: four for each member.
+const ELEMENTS_MAX: usize = 400_000;
+/// JSON elements of it beside the list of members, with room for what is refused by its name.
+const OTHER_ELEMENTS_MAX: usize = 64;
 
 /// What a trace comes to, as far as a manifest tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +123,7 @@ pub struct CapOrigin {
 
 /// A member as the manifest lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CapMember {
     /// Its name.
     pub name: String,
@@ -190,8 +198,7 @@ impl CapManifest {
     /// Whether these bytes mean to be a manifest of ours rather than of CapSeal's.
     #[must_use]
     pub fn is_ours(bytes: &[u8]) -> bool {
-        let value: Value = serde_json::from_slice(bytes).unwrap_or_default();
-        value.get("countersign").is_some()
+        serde_json::Deserializer::from_slice(bytes).deserialize_map(Mark).unwrap_or(false)
     }
 
     /// Reads a manifest.
@@ -199,20 +206,42 @@ impl CapManifest {
     /// # Errors
     /// It is not the canonical form of one.
     pub fn read(bytes: &[u8]) -> Result<Self, NoManifest> {
-        let max = usize::try_from(MANIFEST_BYTES_MAX).unwrap_or(usize::MAX);
         let text = bytes.strip_suffix(b"\n").ok_or(NoManifest::NotCanonical)?;
-        let value = json::read_within(text, max, ELEMENTS_MAX)?;
-        if json::to_bytes(&value) != text {
-            return Err(NoManifest::NotCanonical);
+        let line =
+            json::line::scan_within(text, MANIFEST_BYTES_MAX, ELEMENTS_MAX).map_err(|error| {
+                match error.fault {
+                    JsonFault::NotCanonical(_) => NoManifest::NotCanonical,
+                    _ => NoManifest::Unreadable(error),
+                }
+            })?;
+        // The list of members is most of it, and never becomes a tree.
+        let others = line.without(&[MEMBERS]).concat();
+        let mut value = json::read_within(&others, LINE_BYTES_MAX, OTHER_ELEMENTS_MAX)?;
+        let listed = line.member(MEMBERS);
+        if let (Some(_), Value::Object(others)) = (listed, &mut value) {
+            others.insert(MEMBERS.to_owned(), Value::Array(Vec::new()));
         }
         let mut checker = Checker::new(Dialect::V1_1);
         checker.check(&Shape::Object(&CAP_MANIFEST), &value);
         if let Some(fault) = checker.into_faults().into_iter().next() {
             return Err(NoManifest::Shape(fault));
         }
-        serde_json::from_value(value).map_err(|error| {
-            NoManifest::Shape(Fault { pointer: String::new(), message: error.to_string() })
-        })
+        let misshapen = |pointer: String, error: &dyn fmt::Display| {
+            NoManifest::Shape(Fault { pointer, message: error.to_string() })
+        };
+        let manifest = serde_json::from_value::<Self>(value);
+        let manifest = manifest.map_err(|error| misshapen(String::new(), &error))?;
+        let members: Vec<CapMember> = serde_json::from_slice(listed.unwrap_or_default())
+            .map_err(|error| misshapen(format!("/{MEMBERS}"), &error))?;
+        let checker = Checker::new(Dialect::V1_1);
+        let wrong = members.iter().position(|it| !checker.takes(&Shape::NonEmptyText, &it.name));
+        match wrong {
+            Some(index) => Err(misshapen(
+                format!("/{MEMBERS}/{index}/name"),
+                &"must be a text in NFC that is not empty",
+            )),
+            None => Ok(Self { members, ..manifest }),
+        }
     }
 
     /// The first member in which the two say different things, with both texts. The list of members
@@ -233,7 +262,29 @@ impl CapManifest {
     }
 }
 
-const PROOF_TYPE: &str = "recomputation";
+/// What stands for a proof: whoever reads the file computes everything again.
+pub const PROOF_TYPE: &str = "recomputation";
+const MEMBERS: &str = "members";
+
+/// Looks for the member that only manifests of ours have, and keeps nothing of the others.
+struct Mark;
+
+impl<'de> Visitor<'de> for Mark {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<bool, A::Error> {
+        let mut found = false;
+        while let Some(name) = members.next_key::<Cow<'de, str>>()? {
+            found |= name == "countersign";
+            members.next_value::<IgnoredAny>()?;
+        }
+        Ok(found)
+    }
+}
 
 /// The bytes of `agent_capsule.json`, which CapSeal's reader wants: the end of the chain of receipts.
 /// It commits to no rows, since nothing is proven by them.

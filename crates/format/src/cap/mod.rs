@@ -17,7 +17,8 @@ pub use error::{CapError, CapFault};
 pub use gzip::GzipHeader;
 pub use lines::{record_line, write_record_line};
 pub use manifest::{
-    CAP_MANIFEST, CapManifest, CapMember, CapTrace, MANIFEST_BYTES_MAX, NoManifest, capsule,
+    CAP_MANIFEST, CapManifest, CapMember, CapTrace, MANIFEST_BYTES_MAX, NoManifest, PROOF_TYPE,
+    capsule,
 };
 pub use name::{NameFault, check_name};
 pub use read::{CapReader, Member};
@@ -26,7 +27,7 @@ pub use write::CapWriter;
 /// What every such file begins with: gzip's magic and its only method.
 pub const CAP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 /// Members of one file.
-pub const MEMBERS_MAX: usize = 250_000;
+pub const MEMBERS_MAX: usize = 80_000;
 /// Bytes of a member's name.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Bytes that may be inflated from however few.

@@ -92,9 +92,14 @@ impl<'a> Line<'a> {
 /// Proves that `bytes` are the canonical form of one JSON object, in one pass, and finds its
 /// members. The line break does not belong to the line.
 pub fn scan(bytes: &[u8]) -> Result<Line<'_>, JsonError> {
+    scan_within(bytes, LINE_BYTES_MAX, ELEMENTS_MAX)
+}
+
+/// As [`scan`], for documents with limits of their own. No tree is built, whatever they hold.
+pub fn scan_within(bytes: &[u8], max: usize, elements: usize) -> Result<Line<'_>, JsonError> {
     let fail = |(offset, fault)| JsonError::at(bytes, offset, fault);
-    if bytes.len() > LINE_BYTES_MAX {
-        let fault = JsonFault::TooLong { bytes: bytes.len(), max: LINE_BYTES_MAX };
+    if bytes.len() > max {
+        let fault = JsonFault::TooLong { bytes: bytes.len(), max };
         return Err(fail((0, fault)));
     }
     let text = std::str::from_utf8(bytes)
@@ -102,8 +107,15 @@ pub fn scan(bytes: &[u8]) -> Result<Line<'_>, JsonError> {
     if text.starts_with('\u{feff}') {
         return Err(fail((0, JsonFault::ByteOrderMark)));
     }
-    let mut scanner =
-        Scanner { text, bytes, at: 0, depth: 0, elements: 0, members: Vec::with_capacity(MEMBERS) };
+    let mut scanner = Scanner {
+        text,
+        bytes,
+        at: 0,
+        depth: 0,
+        elements: 0,
+        elements_max: elements,
+        members: Vec::with_capacity(MEMBERS),
+    };
     if scanner.peek() != Some(b'{') {
         return Err(fail(scanner.expected("`{`")));
     }
@@ -112,6 +124,34 @@ pub fn scan(bytes: &[u8]) -> Result<Line<'_>, JsonError> {
         return Err(fail((scanner.at, JsonFault::TrailingText)));
     }
     Ok(Line { text, members: scanner.members })
+}
+
+/// How many objects and arrays a JSON text opens: what its tree costs follows from them rather than
+/// from its length. Of a text that is no JSON it gives some number.
+#[must_use]
+pub fn containers(bytes: &[u8]) -> usize {
+    let (mut count, mut rest) = (0, bytes);
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        match byte {
+            b'{' | b'[' => count += 1,
+            b'"' => rest = behind_string(rest),
+            _ => {}
+        }
+    }
+    count
+}
+
+/// What follows the string whose first quote is just before `bytes`.
+fn behind_string(mut bytes: &[u8]) -> &[u8] {
+    loop {
+        bytes = bytes.get(string::ordinary(bytes)..).unwrap_or_default();
+        bytes = match bytes {
+            [b'"', rest @ ..] => return rest,
+            [b'\\', _, rest @ ..] | [_, rest @ ..] => rest,
+            [] => return bytes,
+        };
+    }
 }
 
 /// Proves as much for a line whose other members are known to be canonical: that it is no longer
@@ -126,8 +166,15 @@ pub(crate) fn check_member(line: &[u8], value: &[u8], elements: usize) -> Result
     let text = std::str::from_utf8(value)
         .map_err(|error| fail((error.valid_up_to(), JsonFault::InvalidUtf8)))?;
     // Inside of the line, the value begins one level deep.
-    let mut scanner =
-        Scanner { text, bytes: value, at: 0, depth: 1, elements, members: Vec::new() };
+    let mut scanner = Scanner {
+        text,
+        bytes: value,
+        at: 0,
+        depth: 1,
+        elements,
+        elements_max: ELEMENTS_MAX,
+        members: Vec::new(),
+    };
     scanner.value().map_err(fail)?;
     if scanner.at == value.len() {
         Ok(())
@@ -142,6 +189,7 @@ struct Scanner<'a> {
     at: usize,
     depth: usize,
     elements: usize,
+    elements_max: usize,
     members: Vec<Member>,
 }
 
@@ -266,7 +314,7 @@ impl Scanner<'_> {
 
     fn count_element(&mut self) -> Step<()> {
         self.elements += 1;
-        if self.elements > ELEMENTS_MAX {
+        if self.elements > self.elements_max {
             return Err((self.at, JsonFault::TooManyElements));
         }
         Ok(())

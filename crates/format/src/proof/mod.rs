@@ -17,7 +17,7 @@ pub use answer::{
 pub use equivocation::{BadLeafHashes, EQUIVOCATION, Equivocation, EquivocationForm, LeafHashes};
 
 use crate::hash::Hash;
-use crate::json::{self, INTEGER_MAX, JsonError};
+use crate::json::{self, INTEGER_MAX, JsonError, JsonFault};
 use crate::shape::{Checker, Dialect, Fault, Fields, Shape, Unknown, req};
 
 /// Bytes of a whole file.
@@ -26,6 +26,9 @@ pub const PROOF_BYTES_MAX: usize = 64 << 20;
 pub const PROOF_ELEMENTS_MAX: usize = 1_000_000;
 /// Log entries of an extract, and lines of keys.
 pub const EXTRACT_ENTRIES_MAX: usize = 100_000;
+/// Bytes of an extract that stands by itself, and JSON elements in it.
+pub const EXTRACT_BYTES_MAX: usize = 8 << 20;
+const EXTRACT_ELEMENTS_MAX: usize = 400_000;
 /// Leaves of a tree that is carried whole.
 pub const LEAVES_MAX: usize = 1_000_000;
 /// Nodes of a path: no tree that can be counted has longer ones.
@@ -63,6 +66,7 @@ pub struct ExtentPaths {
 
 /// Some entries of a log and the checkpoint that covers them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LogExtract {
     /// The signed note.
     pub checkpoint: String,
@@ -83,18 +87,23 @@ impl LogExtract {
     /// If it is not the canonical form of one within the limits.
     pub fn read(bytes: &[u8]) -> Result<Self, NoProof> {
         let text = bytes.strip_suffix(b"\n").ok_or(NoProof::NotCanonical)?;
-        let value = json::read_within(text, PROOF_BYTES_MAX, PROOF_ELEMENTS_MAX)?;
-        if json::to_bytes(&value) != text {
-            return Err(NoProof::NotCanonical);
-        }
-        let mut checker = Checker::new(Dialect::V1_1);
-        checker.object(&LOG_EXTRACT, &value);
-        if let Some(fault) = checker.into_faults().into_iter().next() {
-            return Err(fault.into());
-        }
-        let extract: Self = serde_json::from_value(value).map_err(|error| {
-            NoProof::Shape(Fault { pointer: String::new(), message: error.to_string() })
+        let scanned = json::line::scan_within(text, EXTRACT_BYTES_MAX, EXTRACT_ELEMENTS_MAX);
+        scanned.map_err(|error| match error.fault {
+            JsonFault::NotCanonical(_) => NoProof::NotCanonical,
+            _ => NoProof::Unreadable(error),
         })?;
+        // The scan proved that the text has one meaning. A tree of it could have many times its size.
+        let misshapen = |pointer: String, message: String| Fault { pointer, message };
+        let extract: Self = serde_json::from_slice(text)
+            .map_err(|error| misshapen(String::new(), error.to_string()))?;
+        let empty = extract.entries.iter().position(|entry| entry.line.is_empty());
+        if let Some(index) = empty {
+            let message = "must not be empty".to_owned();
+            return Err(misshapen(format!("/entries/{index}/line"), message).into());
+        }
+        if extract.checkpoint.is_empty() {
+            return Err(misshapen("/checkpoint".to_owned(), "must not be empty".to_owned()).into());
+        }
         too_many("log entries", extract.entries.len(), EXTRACT_ENTRIES_MAX)?;
         let longest = extract.entries.iter().map(|it| it.path.len()).max().unwrap_or(0);
         too_many("nodes in a path", longest, PATH_NODES_MAX)?;
@@ -104,6 +113,7 @@ impl LogExtract {
 
 /// One entry of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ExtractEntry {
     /// Its place, from 0.
     pub index: u64,

@@ -4,6 +4,7 @@
 //! harm. They are a net with holes: a script that is run, a program that does something else than
 //! its name says, an encoding that nobody thought of all pass. The wall is the sandbox.
 
+mod outside;
 mod place;
 mod rule;
 mod rules;
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_format::risk::RiskClass;
 
 use crate::{Decision, Reason, Verdict};
+pub(crate) use outside::names_outside;
 pub use rule::{Rule, RuleFault, check_rules};
 use scene::{Murk, Scene, shorten};
 
@@ -51,6 +53,23 @@ pub struct Proposed<'a> {
     pub risk: RiskClass,
     /// Whether it may use the network.
     pub network_granted: bool,
+}
+
+impl<'a> Proposed<'a> {
+    /// A shell text, and nothing else.
+    const fn of_shell(shell: &'a str) -> Self {
+        Self {
+            tool: "exec",
+            argv: &[],
+            shell: Some(shell),
+            paths: &[],
+            content: None,
+            stdin: None,
+            env: None,
+            risk: RiskClass::Low,
+            network_granted: true,
+        }
+    }
 }
 
 /// How much the guards put up with.
@@ -174,17 +193,7 @@ pub fn risk(action: &Proposed<'_>) -> RiskClass {
 /// as its text, so that no list of known names covers it.
 #[must_use]
 pub fn programs(shell: &str) -> Vec<String> {
-    let action = Proposed {
-        tool: "exec",
-        argv: &[],
-        shell: Some(shell),
-        paths: &[],
-        content: None,
-        stdin: None,
-        env: None,
-        risk: RiskClass::Low,
-        network_granted: true,
-    };
+    let action = Proposed::of_shell(shell);
     let scene = Scene::of(&action);
     let steps = scene.steps.iter().map(|step| step.program.clone());
     let murky = scene.murk.iter().filter_map(|murk| match murk {

@@ -128,6 +128,11 @@ fn parts(path: &str) -> (usize, Vec<&str>) {
     (up, parts)
 }
 
+/// How many levels a relative path goes up from where it begins.
+pub(super) fn levels_up(path: &str) -> usize {
+    parts(path).0
+}
+
 /// The parts of a path that a rule compares names with, lowercase where a file system might be.
 pub(super) fn components(path: &str) -> Vec<String> {
     let (_, parts) = parts(path);

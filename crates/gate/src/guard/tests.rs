@@ -118,7 +118,6 @@ fn commands_get_the_decision_that_they_deserve() {
                 "git add -A && git commit -m 'fix: rm -rf in the docs'",
                 "git log --oneline | head -5",
                 "git commit -m \"$(cat <<'EOF'\nread .env; rm -rf / (no)\nEOF\n)\"",
-                "git push origin topic",
                 "git checkout -b topic",
                 "rm -rf target",
                 "rm -rf node_modules dist",

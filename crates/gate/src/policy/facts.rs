@@ -30,6 +30,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) programs: &'a [String],
     /// What was counted in its diff.
     pub(crate) features: &'a Features,
+    /// Every file that it would touch: those that it names, and those of its diff.
+    pub(crate) paths: &'a [String],
 }
 
 /// The types of entities and the groups of actions, read once.
@@ -94,7 +96,7 @@ impl Types {
 
 /// The context of a request.
 fn facts(request: &GateRequest, known: Circumstances<'_>) -> Vec<(String, Fact)> {
-    let paths = PathFacts::of(&request.paths);
+    let paths = PathFacts::of(known.paths);
     let count = |count: u64| Fact::new_long(i64::try_from(count).unwrap_or(i64::MAX));
     let programs = known.programs.iter().cloned();
     let mut facts = vec![

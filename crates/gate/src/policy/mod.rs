@@ -30,6 +30,15 @@ const POLICY: &str = "policy";
 const BUILT_IN: &str = include_str!("../../policy/default.cedar");
 const SCHEMA: &str = include_str!("schema.cedarschema");
 
+/// When a policy was shown to fit the schema and to hold to its examples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// When it is read.
+    Now,
+    /// By the tests of this crate: it is the built-in one, to the byte.
+    Before,
+}
+
 /// What every policy is read with.
 #[derive(Debug)]
 struct Grammar {
@@ -65,11 +74,15 @@ impl Policy {
     /// # Errors
     /// The first thing that is wrong with it, with the rule and its line.
     pub fn parse(text: &str) -> Result<Self, PolicyFault> {
+        Self::read(text, Proof::Now)
+    }
+
+    fn read(text: &str, proof: Proof) -> Result<Self, PolicyFault> {
         let grammar = grammar()?;
         let mut rules: Vec<PolicyRule> = Vec::new();
         let mut set = PolicySet::new();
         for source in source::split(text)? {
-            let (rule, policy) = rule::read(source, grammar)?;
+            let (rule, policy) = rule::read(source, grammar, proof)?;
             if rules.iter().any(|other| other.id == rule.id) {
                 return Err(PolicyFault::Twice { line: rule.line, rule: rule.id });
             }
@@ -89,6 +102,10 @@ impl Policy {
     /// # Errors
     /// As [`Policy::parse`], or the bytes are no text.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, PolicyFault> {
+        // A hook reads it for every call of an agent's tools.
+        if bytes == BUILT_IN.as_bytes() {
+            return Self::read(BUILT_IN, Proof::Before);
+        }
         Self::parse(std::str::from_utf8(bytes).map_err(|_| PolicyFault::NotText)?)
     }
 

@@ -6,7 +6,7 @@ use cedar_policy::{
 
 use super::facts::Circumstances;
 use super::source::RuleSource;
-use super::{Grammar, PolicyFault, decision_of, example};
+use super::{Grammar, PolicyFault, Proof, decision_of, example};
 use crate::risk::Features;
 use crate::{Decision, GateRequest, Reason, guard};
 
@@ -34,6 +34,7 @@ impl PolicyRule {
 pub(super) fn read(
     source: RuleSource<'_>,
     grammar: &Grammar,
+    proof: Proof,
 ) -> Result<(PolicyRule, CedarPolicy), PolicyFault> {
     let RuleSource { line, text } = source;
     let policy = CedarPolicy::parse(None, text)
@@ -56,6 +57,9 @@ pub(super) fn read(
     let must = said("match").ok_or_else(|| lacking("match"))?;
     let must_not = said("no_match").ok_or_else(|| lacking("no_match"))?;
     let policy = policy.new_id(PolicyId::new(id));
+    if proof == Proof::Before {
+        return Ok((rule, policy));
+    }
     let alone = PolicySet::from_policies([policy.clone()])
         .map_err(|error| PolicyFault::Syntax { line, what: error.to_string() })?;
     validate(&rule, &alone, grammar)?;
@@ -123,7 +127,12 @@ fn applies(
     let request = example::request(text).map_err(bad)?;
     let features = Features::default();
     let programs = programs(&request);
-    let known = Circumstances { risk: request.risk, programs: &programs, features: &features };
+    let known = Circumstances {
+        risk: request.risk,
+        programs: &programs,
+        features: &features,
+        paths: &request.paths,
+    };
     let (asked, entities) = grammar.types.request(&request, known).map_err(bad)?;
     let response = Authorizer::new().is_authorized(&asked, alone, &entities);
     if let Some(error) = response.diagnostics().errors().next() {

@@ -19,7 +19,12 @@ fn fault(text: &str) -> String {
 fn said(policy: &Policy, request: &GateRequest) -> Vec<String> {
     let features = Features::of(request);
     let programs = request.command.as_deref().map(crate::guard::programs).unwrap_or_default();
-    let known = Circumstances { risk: request.risk, programs: &programs, features: &features };
+    let known = Circumstances {
+        risk: request.risk,
+        programs: &programs,
+        features: &features,
+        paths: &request.paths,
+    };
     policy.judge(request, known).reasons().iter().map(ToString::to_string).collect()
 }
 
@@ -46,10 +51,14 @@ fn the_built_in_policy_holds_to_its_examples() {
         "critical-risk",
         "looking",
         "editing",
+        "other-tools",
         "everyday-commands",
         "fetching",
     ];
     assert_eq!(ids, expected);
+    // Read without being proven again, it is the same.
+    let again = Policy::from_bytes(Policy::built_in().as_bytes()).unwrap();
+    assert_eq!(again.rules(), policy.rules());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! off against what the header of their hunk announces. A diff without headers is read by the first
 //! character of each line.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The counts of a diff.
@@ -14,7 +15,12 @@ pub(super) struct Counts<'d> {
     /// Words in added lines that branch.
     pub(super) branches: u64,
     /// The files that it names.
-    pub(super) files: BTreeSet<&'d str>,
+    pub(super) files: BTreeSet<Cow<'d, str>>,
+    /// Those, and what it moves, copies or gives another mode: everything that it may write.
+    pub(super) written: BTreeSet<Cow<'d, str>>,
+    /// Whether a hunk is shorter than its header says: what follows may be taken for a part of it by
+    /// one reader, and for another file by the next.
+    pub(super) unfinished: bool,
     /// Files of which the diff has a section, named or not.
     pub(super) sections: u64,
     /// The lines that it adds, without their sign.
@@ -49,6 +55,7 @@ impl<'d> Counts<'d> {
                 _ => due = (due.0.saturating_sub(1), due.1.saturating_sub(1)),
             }
         }
+        counts.unfinished = due != (0, 0);
         counts
     }
 
@@ -63,15 +70,50 @@ impl<'d> Counts<'d> {
     fn header(&mut self, line: &'d str, due: &mut (u64, u64)) -> bool {
         if let Some(ranges) = line.strip_prefix("@@ -") {
             *due = announced(ranges).unwrap_or_default();
-        } else if line.starts_with("diff --git ") {
+        } else if let Some(names) = line.strip_prefix("diff --git ") {
             self.sections += 1;
+            self.written.extend(both_names(names));
         } else if let Some(name) = line.strip_prefix("--- ").or_else(|| line.strip_prefix("+++ ")) {
             self.files.extend(file_name(name));
+            self.written.extend(file_name(name));
+        } else if let Some(name) = NAMING.iter().find_map(|before| line.strip_prefix(before)) {
+            self.written.extend(file_name(name));
         } else {
             return false;
         }
         true
     }
+}
+
+/// What the name of a file follows between hunks; a change of name or mode has nothing else.
+const NAMING: [&str; 9] = [
+    "Index: ",
+    "rename from ",
+    "rename to ",
+    "copy from ",
+    "copy to ",
+    "*** Add File: ",
+    "*** Update File: ",
+    "*** Delete File: ",
+    "*** Move to: ",
+];
+
+/// The names behind `diff --git`. Where they are not quoted, nothing says where the first one ends;
+/// but mostly they are the same.
+fn both_names(names: &str) -> Vec<Cow<'_, str>> {
+    let quoted = names.starts_with('"') || names.ends_with('"');
+    let halves = match quoted {
+        true => names.split_once("\" ").or_else(|| names.split_once(" \"")),
+        false => {
+            let middle = names.len() / 2;
+            names.split_at_checked(middle).map(|(old, new)| (old, new.trim_start()))
+        }
+    };
+    let same = |(old, new): &(&str, &str)| {
+        quoted || old.strip_prefix("a/").is_some_and(|old| new.strip_prefix("b/") == Some(old))
+    };
+    let halves = halves.filter(same).or_else(|| names.split_once(" b/"));
+    halves.into_iter().flat_map(|(old, new)| [old, new]).filter_map(file_name).collect()
 }
 
 /// The lines that `1,7 +1,9 @@` announces, old and new.
@@ -86,12 +128,55 @@ fn announced(ranges: &str) -> Option<(u64, u64)> {
 }
 
 /// The file that a line of names means: without the side and without a time behind a tab.
-fn file_name(name: &str) -> Option<&str> {
-    let name = name.split('\t').next().unwrap_or_default().trim_matches('"');
+fn file_name(name: &str) -> Option<Cow<'_, str>> {
+    let name = name.split('\t').next().unwrap_or_default();
+    let quoted = name.starts_with('"') || name.ends_with('"');
+    let name = name.trim_matches('"');
     if name.is_empty() || name == "/dev/null" {
         return None;
     }
-    Some(name.strip_prefix("a/").or_else(|| name.strip_prefix("b/")).unwrap_or(name))
+    let name = name.strip_prefix("a/").or_else(|| name.strip_prefix("b/")).unwrap_or(name);
+    Some(if quoted && name.contains('\\') { Cow::Owned(unquoted(name)) } else { name.into() })
+}
+
+/// A name without the escapes that git writes in quotes: `\"`, `\\`, and bytes as octal numbers.
+fn unquoted(name: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(name.len()), name.as_bytes());
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = rest.iter().take(3).take_while(|it| (b'0'..=b'7').contains(it)).count();
+        let (escape, behind) = rest.split_at(digits.max(1).min(rest.len()));
+        rest = behind;
+        let octal = escape.iter().fold(0_u32, |sum, digit| sum * 8 + u32::from(digit & 7));
+        bytes.push(match (digits, escape) {
+            (1.., _) => u8::try_from(octal).unwrap_or(b'?'),
+            (0, [b'n']) => b'\n',
+            (0, [b't']) => b'\t',
+            (0, [other]) => *other,
+            (0, _) => b'\\',
+        });
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// What a diff would write, and whether every reader of it would say so.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct DiffReach {
+    /// The files, as they are named.
+    pub(crate) files: Vec<String>,
+    /// Whether a hunk is shorter than its header says.
+    pub(crate) unfinished: bool,
+}
+
+/// The reach of `diff`.
+pub(crate) fn reach(diff: &str) -> DiffReach {
+    let counts = Counts::of(diff);
+    let files = counts.written.into_iter().map(Cow::into_owned).collect();
+    DiffReach { files, unfinished: counts.unfinished }
 }
 
 #[cfg(test)]
@@ -125,6 +210,38 @@ mod tests {
     #[test]
     fn branching_words_count_in_added_lines_only() {
         assert_eq!(figures("@@ -1,1 +1,1 @@\n-if x or y\n+x\n"), (2, 0, 0, 0));
+    }
+
+    #[test]
+    fn every_way_to_name_a_file_names_it() {
+        let files = |diff: &str| {
+            let counts = Counts::of(diff);
+            counts.written.into_iter().map(Cow::into_owned).collect::<Vec<_>>().join(" ")
+        };
+        let table = [
+            ("diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "x"),
+            ("diff --git a/a b/c b/a b/c\nGIT binary patch\n", "a b/c"),
+            (
+                "diff --git a/x b/.git/hooks/y\nrename from x\nrename to .git/hooks/y\n",
+                ".git/hooks/y x",
+            ),
+            ("copy to .mcp.json\n", ".mcp.json"),
+            ("Index: .claude/x\n", ".claude/x"),
+            ("+++ \"b/.g\\151t/co\\\"nfig\"\n", ".git/co\"nfig"),
+            ("diff --git \"a/\\303\\251\" \"b/\\303\\251\"\n", "\u{e9}"),
+            ("*** Begin Patch\n*** Update File: src/x\n@@\n-a\n+b\n*** End Patch\n", "src/x"),
+        ];
+        for (diff, expected) in table {
+            assert_eq!(files(diff), expected, "{diff}");
+        }
+    }
+
+    #[test]
+    fn a_hunk_that_promises_more_than_there_is_is_noticed() {
+        let hidden =
+            "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n-a\n+b\n--- a/.git/config\n+++ b/.git/config\n";
+        assert!(Counts::of(hidden).unfinished);
+        assert!(!Counts::of("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n").unfinished);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use countersign_format::report::VerificationStatus;
 use countersign_format::risk::RiskClass;
 use countersign_format::time::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::receipts::Parent;
 use crate::session::Redaction;
@@ -25,6 +26,8 @@ pub enum RecordingCommand {
         client: Option<String>,
         /// What it is about.
         objective: Option<String>,
+        /// The agent's own session, and other traces that it belongs to.
+        links: Option<Value>,
     },
     /// The agent asks whether it may do something, and the gate answers.
     Gate(Box<GatedIntent>),
@@ -67,6 +70,28 @@ pub enum RecordingCommand {
     Start {
         /// The intent.
         intent: EventRef,
+    },
+    /// A call that passed through the recorder has ended.
+    End(Box<EndedCall>),
+    /// A server has listed its tools.
+    ListTools {
+        /// What the server is called here.
+        server: String,
+        /// How many tools it listed.
+        count: u64,
+        /// Tools that are not as they were when they were last approved.
+        changed: Vec<String>,
+        /// The list, stored.
+        list: Box<ArtifactDescriptor>,
+    },
+    /// What the agent did was compared with what was recorded.
+    ReportCoverage {
+        /// How much was not recorded.
+        gaps: u64,
+        /// What was looked at.
+        sources: Vec<String>,
+        /// The report, stored.
+        report: Box<ArtifactDescriptor>,
     },
     /// A tool ended well.
     Complete {
@@ -138,6 +163,14 @@ pub struct GatedIntent {
     pub risk: RiskClass,
     /// The stored request, by which the gate decided.
     pub request: ArtifactDescriptor,
+    /// The arguments of the call, where they passed through the recorder.
+    pub input: Option<StoredInput>,
+    /// What the agent's side calls this call.
+    pub call_id: Option<String>,
+    /// Whether it begins at once, if it may.
+    pub begins: bool,
+    /// Binds the request as it was before secrets were taken out of it, where any were.
+    pub binding: Option<Hash>,
     /// Secrets that were replaced in it.
     pub redactions: Vec<Redaction>,
     /// What happens.
@@ -152,6 +185,70 @@ pub struct GatedIntent {
     pub expires_at: Timestamp,
     /// Until when a person may answer, where one is asked.
     pub deadline: Option<Timestamp>,
+}
+
+/// Arguments as they came, without secrets.
+#[derive(Debug, Clone)]
+pub struct StoredInput {
+    /// The stored bytes.
+    pub artifact: ArtifactDescriptor,
+    /// The hash of their canonical form; of the bytes themselves where they have none.
+    pub normalized: Hash,
+    /// Whether they have one.
+    pub canonical: bool,
+}
+
+/// How a call that passed through the recorder ended.
+#[derive(Debug, Clone)]
+pub struct EndedCall {
+    /// Where it began.
+    pub execution: EventRef,
+    /// What became of it.
+    pub outcome: CallOutcome,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// What came out, stored.
+    pub output: Option<ArtifactDescriptor>,
+    /// Secrets that were replaced in that.
+    pub redactions: Vec<Redaction>,
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// It was answered, and well.
+    Succeeded,
+    /// It was answered with an error.
+    Failed {
+        /// Which.
+        reason: String,
+    },
+    /// Nobody knows: it was not answered.
+    Unknown {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Who says that something was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reporter {
+    /// The agent itself.
+    #[default]
+    Agent,
+    /// The program that runs the agent, through a hook.
+    Hook,
+}
+
+impl Reporter {
+    /// Its name in receipts.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Hook => "hook",
+        }
+    }
 }
 
 /// What the gate said, and by what.
@@ -189,6 +286,10 @@ pub struct RecordedAction {
     pub paths: Vec<String>,
     /// The verdict that it was done under, as the agent says.
     pub token: Option<String>,
+    /// What the agent's side calls the call; finds its verdict before anything else does.
+    pub call_id: Option<String>,
+    /// Who says so.
+    pub reporter: Reporter,
     /// How dangerous it is taken to be where no verdict says so.
     pub risk: RiskClass,
     /// What the agent says of it, stored. Needed only where no verdict covers it.

@@ -6,10 +6,13 @@ use countersign_format::role::Role;
 use serde_json::{Map, Value, json};
 
 use super::verdicts::{OpenIntent, tie};
-use super::{GatedIntent, RecordedAction, RecordingCommand, RecordingState};
-use crate::parts::{hashes, no_such_command, produced, produced_by, set};
+use super::{
+    CallOutcome, EndedCall, GatedIntent, RecordedAction, RecordingCommand, RecordingState,
+};
+use crate::parts::{coverage, hashes, no_such_command, produced, produced_by, set};
 use crate::receipts::{
-    ActionEnd, GateStanding, Gating, IntendedAction, Parent, attach, output_hash,
+    ActionEnd, DESCRIPTION_CHARS_MAX, GateStanding, Gating, IntendedAction, Parent, attach,
+    output_hash,
 };
 use crate::{Act, By, Context, LogPin, Refusal, ReviewDecision, Stage};
 
@@ -21,8 +24,8 @@ pub(super) fn acts(
 ) -> Result<Vec<Act>, Refusal> {
     use RecordingCommand as C;
     let draft = match command {
-        C::Open { log, on_behalf_of, client, objective } => {
-            open(&log, on_behalf_of, client, objective)
+        C::Open { log, on_behalf_of, client, objective, links } => {
+            open(&log, on_behalf_of, client, objective, links)
         }
         C::Gate(intent) => return gate(state, *intent, context),
         C::Answer { intent, decision, reasons, channel } => {
@@ -53,10 +56,13 @@ pub(super) fn acts(
             refuse(state, &intent, decision, &mut payload, context)?;
             Draft::new(EventType::ToolIntentReviewed, payload)
         }
-        C::Start { intent } => Draft::new(
-            EventType::ToolExecutionStarted,
-            with_behalf(state, json!({ "intent": intent })),
-        ),
+        C::Start { intent } => {
+            let open = state.intents.get(&intent.seq);
+            let gated = open.is_some_and(|open| open.token.is_some());
+            let mut payload = json!({ "intent": intent });
+            set(&mut payload, "gating", gated.then_some(Gating::Token));
+            Draft::new(EventType::ToolExecutionStarted, with_behalf(state, payload))
+        }
         C::Complete { execution, exit_status, artifacts } => {
             let end = Ended { success: true, ..Ended::new(artifacts) };
             let payload = json!({ "execution": execution, "exit_status": exit_status });
@@ -71,6 +77,16 @@ pub(super) fn acts(
             });
             ended(state, &execution, payload, Ended::new(artifacts), context)?
         }
+        C::End(call) => end_call(state, *call, context)?,
+        C::ListTools { server, count, changed, list } => {
+            let mut payload = json!({
+                "server": server, "tool_count": count, "tools_artifact": list.artifact_hash,
+            });
+            set(&mut payload, "changed", (!changed.is_empty()).then_some(changed));
+            Draft::new(EventType::ToolsListed, with_behalf(state, payload))
+                .with_artifacts(produced(vec![*list], context))
+        }
+        C::ReportCoverage { gaps, sources, report } => coverage(gaps, sources, *report, context),
         C::RecordArtifact { purpose, artifacts } => Draft::new(
             EventType::ArtifactRecorded,
             with_behalf(state, json!({ "purpose": purpose })),
@@ -98,6 +114,7 @@ fn open(
     on_behalf_of: Option<String>,
     client: Option<String>,
     objective: Option<String>,
+    links: Option<Value>,
 ) -> Draft {
     let mut payload = json!({ "kind": "recording", "log": log });
     // An agent that does not say what it is called is known by its program.
@@ -108,6 +125,7 @@ fn open(
     });
     set(&mut payload, "on_behalf_of", behalf);
     set(&mut payload, "objective", objective);
+    set(&mut payload, "links", links);
     Draft::new(EventType::SessionInitialized, payload)
 }
 
@@ -118,19 +136,27 @@ fn gate(
     context: &Context,
 ) -> Result<Vec<Act>, Refusal> {
     let subject = context.reference(0);
-    let request = intent.request.artifact_hash;
+    let input = intent.input.as_ref();
+    let raw = input.is_some_and(|input| !input.canonical);
+    let normalized = input.map_or(intent.request.artifact_hash, |input| input.normalized);
     let mut payload = json!({
         "tool_name": intent.tool_name,
         "action_type": intent.action_type.as_str(),
         "paths": intent.paths,
-        "normalized_input_hash": request,
-        "input_form": "canonical",
+        "normalized_input_hash": normalized,
+        "input_form": if raw { "raw" } else { "canonical" },
         "safety_classification": intent.risk,
         "justification": intent.description,
     });
+    let stored = input.map(|input| input.artifact.artifact_hash);
+    set(&mut payload, "input_artifact", stored.filter(|stored| *stored != normalized));
+    set(&mut payload, "call_id", intent.call_id);
+    set(&mut payload, "input_binding", intent.binding);
     set(&mut payload, "redactions", (!intent.redactions.is_empty()).then_some(intent.redactions));
+    let inputs = std::iter::once(intent.request).chain(intent.input.map(|input| input.artifact));
+    let inputs = inputs.collect();
     let asked = Draft::new(EventType::ToolIntentSigned, with_behalf(state, payload))
-        .with_artifacts(produced_by(0, vec![intent.request], context));
+        .with_artifacts(produced_by(0, inputs, context));
     let mut payload = json!({
         "subject": subject,
         "decision": intent.decision,
@@ -154,7 +180,36 @@ fn gate(
     let basis = intent.basis.into_iter().filter(|artifact| !known(artifact)).collect();
     let reviewed = Draft::new(EventType::ToolIntentReviewed, payload)
         .with_artifacts(produced_by(1, basis, context));
-    Ok(vec![Act::by_recorder(asked), Act::by_recorder(reviewed)])
+    let mut acts = vec![Act::by_recorder(asked), Act::by_recorder(reviewed)];
+    if intent.begins && intent.decision == ReviewDecision::Approved {
+        let payload = json!({ "intent": context.reference(0), "gating": Gating::Token });
+        let started = Draft::new(EventType::ToolExecutionStarted, with_behalf(state, payload));
+        acts.push(Act::by_recorder(started));
+    }
+    Ok(acts)
+}
+
+/// The end of a call that passed through the recorder: nobody has to be believed.
+fn end_call(state: &RecordingState, call: EndedCall, context: &Context) -> Result<Draft, Refusal> {
+    let mut payload = match &call.outcome {
+        CallOutcome::Succeeded => json!({ "execution": call.execution, "exit_status": 0 }),
+        CallOutcome::Failed { reason } | CallOutcome::Unknown { reason } => json!({
+            "execution": call.execution,
+            "reason": reason,
+            "outcome": match call.outcome {
+                CallOutcome::Unknown { .. } => "unknown",
+                _ => "failed",
+            },
+            "exit_status": null,
+        }),
+    };
+    set(&mut payload, "redactions", (!call.redactions.is_empty()).then_some(call.redactions));
+    let end = Ended {
+        success: call.outcome == CallOutcome::Succeeded,
+        duration_ms: Some(call.duration_ms),
+        ..Ended::new(call.output.into_iter().collect())
+    };
+    ended(state, &call.execution, payload, end, context)
 }
 
 /// What an intent that is about to be recorded says of its action.
@@ -206,10 +261,11 @@ fn record(
     acts.push(Act::by_recorder(started));
     let execution = context.reference(nth);
     let mut metadata = Map::new();
-    metadata.insert("reported_by".into(), json!("agent"));
+    metadata.insert("reported_by".into(), json!(done.reporter.as_str()));
     if let Some(fault) = tied.fault {
         metadata.insert("token_fault".into(), json!(fault));
     }
+    metadata.extend(reported(&action, &done));
     let end = Ended {
         success: done.success,
         artifacts: done.output.into_iter().collect(),
@@ -233,6 +289,19 @@ fn record(
     Ok(acts)
 }
 
+/// What the reporter says in other words than the intent: a verdict does not hide them.
+fn reported(action: &IntendedAction, done: &RecordedAction) -> Map<String, Value> {
+    let description: String = done.description.chars().take(DESCRIPTION_CHARS_MAX).collect();
+    let mut words = Map::new();
+    if description != action.description {
+        words.insert("reported_description".into(), json!(description));
+    }
+    if done.tool_name != action.tool_name {
+        words.insert("reported_tool".into(), json!(done.tool_name));
+    }
+    words
+}
+
 /// An intent for what was done without a verdict that permits it.
 fn own_intent(
     state: &RecordingState,
@@ -250,6 +319,7 @@ fn own_intent(
         "safety_classification": done.risk,
         "justification": done.description,
     });
+    set(&mut payload, "call_id", done.call_id.clone());
     set(&mut payload, "despite", despite.and_then(|open| open.verdict.clone()));
     let draft = Draft::new(EventType::ToolIntentSigned, with_behalf(state, payload))
         .with_artifacts(produced_by(0, vec![input], context));

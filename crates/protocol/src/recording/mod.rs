@@ -19,9 +19,12 @@ use serde_json::Value;
 use crate::parts::{no_such, optional, place, reference};
 use crate::receipts::{Gating, IntendedAction, ReceiptHead};
 use crate::{Act, Context, Refusal, ReviewDecision, Stage, State, ending, roles};
-pub use command::{GateRecord, GatedIntent, RecordedAction, RecordingCommand};
-use verdicts::INTENTS_MAX;
+pub use command::{
+    CallOutcome, EndedCall, GateRecord, GatedIntent, RecordedAction, RecordingCommand, Reporter,
+    StoredInput,
+};
 pub use verdicts::OpenIntent;
+use verdicts::{INTENTS_MAX, admit_gate};
 
 /// What the events of a recording come to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -73,6 +76,10 @@ impl RecordingState {
             T::ToolExecutionStarted => {
                 let (seq, intent) = self.intent(event, "intent")?;
                 match intent.decision {
+                    _ if intent.has_expired(event.created_at) => Err(Refusal::VerdictExpired {
+                        intent: seq,
+                        expired: intent.expires_at.unwrap_or(event.created_at),
+                    }),
                     Some(ReviewDecision::Asked) => Err(Refusal::IntentUndecided { intent: seq }),
                     // What was refused can only be recorded as done despite that.
                     Some(ReviewDecision::Blocked) => Err(Refusal::IntentBlocked { intent: seq }),
@@ -100,6 +107,7 @@ impl RecordingState {
     fn admit_review(&self, event: &Event) -> Result<(), Refusal> {
         let (seq, intent) = self.intent(event, "subject")?;
         let by_person = event.actor.role == Role::Operator;
+        admit_gate(event, seq, intent)?;
         match (intent.decision, intent.deadline) {
             (Some(ReviewDecision::Blocked), _) => Err(Refusal::IntentBlocked { intent: seq }),
             (Some(ReviewDecision::Asked), Some(deadline))
@@ -144,7 +152,7 @@ impl RecordingState {
 
 impl State for RecordingState {
     type Command = RecordingCommand;
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn decide(&self, command: RecordingCommand, context: &Context) -> Result<Vec<Act>, Refusal> {
         draft::acts(self, command, context)
@@ -213,16 +221,7 @@ impl RecordingState {
         while self.intents.len() >= INTENTS_MAX {
             self.intents.pop_first();
         }
-        let intent = OpenIntent {
-            event_id: event.event_id.clone(),
-            action,
-            decision: None,
-            token: None,
-            verdict: None,
-            expires_at: None,
-            deadline: None,
-        };
-        self.intents.insert(place(event).seq, intent);
+        self.intents.insert(place(event).seq, OpenIntent::new(event, action));
     }
 
     fn review(&mut self, event: &Event) {
@@ -235,10 +234,14 @@ impl RecordingState {
         let Some(intent) = self.intents.get_mut(&subject.seq) else { return };
         intent.action.review(event);
         intent.decision = optional(event, "decision").ok().flatten();
+        intent.by_person = event.actor.role == Role::Operator;
+        intent.inputs.clear();
         if gated {
             intent.token = Some(event.event_id.clone());
             intent.verdict = Some(place(event));
             intent.expires_at = optional(event, "expires_at").ok().flatten();
+            let request = event.payload.pointer("/gate/request").and_then(Value::as_str);
+            intent.request = request.and_then(|hash| hash.parse().ok());
         }
         if intent.decision == Some(ReviewDecision::Asked) {
             intent.deadline = optional(event, "deadline").ok().flatten();

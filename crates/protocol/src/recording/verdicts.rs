@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use countersign_format::event::EventRef;
+use countersign_format::event::{Event, EventRef};
+use countersign_format::hash::Hash;
+use countersign_format::receipt::GateDecision;
 use countersign_format::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::RecordedAction;
-use crate::ReviewDecision;
+use crate::parts::optional;
 use crate::receipts::{Gating, IntendedAction};
+use crate::{Refusal, ReviewDecision};
 
 /// Intents that are remembered at once. An agent that asks and never acts must not make the state
 /// grow: of more than these, the oldest are forgotten, and what is done under them is ungated.
@@ -31,6 +35,67 @@ pub struct OpenIntent {
     pub expires_at: Option<Timestamp>,
     /// Until when a person may answer.
     pub deadline: Option<Timestamp>,
+    /// The stored request by which the gate decided.
+    pub request: Option<Hash>,
+    /// What the agent's side calls the call.
+    pub call_id: Option<String>,
+    /// Whether a person spoke last.
+    pub by_person: bool,
+    /// Binds the request as it was before secrets were taken out of it.
+    pub binding: Option<Hash>,
+    /// What the intent was stored with, until it was judged.
+    pub inputs: Vec<Hash>,
+}
+
+impl OpenIntent {
+    /// An intent that nobody has judged.
+    pub(super) fn new(event: &Event, action: IntendedAction) -> Self {
+        Self {
+            event_id: event.event_id.clone(),
+            action,
+            decision: None,
+            token: None,
+            verdict: None,
+            expires_at: None,
+            deadline: None,
+            request: None,
+            call_id: optional(event, "call_id").ok().flatten(),
+            by_person: false,
+            binding: optional(event, "input_binding").ok().flatten(),
+            inputs: {
+                let input = optional(event, "normalized_input_hash").ok().flatten();
+                event.artifacts.iter().map(|artifact| artifact.artifact_hash).chain(input).collect()
+            },
+        }
+    }
+
+    /// Whether it is too late to use its verdict at `now`. What was done under a verdict of its own
+    /// name may have taken as long as it liked.
+    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+        self.call_id.is_none() && self.expires_at.is_some_and(|end| now >= end)
+    }
+}
+
+/// Whether a review says what its gate said, of what the intent is about.
+pub(super) fn admit_gate(event: &Event, seq: u64, intent: &OpenIntent) -> Result<(), Refusal> {
+    let Some(gate) = event.payload.get("gate") else { return Ok(()) };
+    let said = gate.get("decision").and_then(Value::as_str).unwrap_or_default();
+    let enforced = gate.get("enforced").and_then(Value::as_bool).unwrap_or(true);
+    let review = event.payload.get("decision").and_then(Value::as_str).unwrap_or_default();
+    let follows = match (said, enforced) {
+        (_, false) | ("allow", true) => "approved",
+        ("ask", true) => "asked",
+        _ => "blocked",
+    };
+    if review != follows {
+        let (review, gate) = (review.to_owned(), said.to_owned());
+        return Err(Refusal::ReviewNotOfGate { intent: seq, review, gate });
+    }
+    let request = gate.get("request").and_then(Value::as_str).unwrap_or_default();
+    match intent.inputs.iter().any(|input| input.to_hex() == request) {
+        true => Ok(()),
+        false => Err(Refusal::RequestOfAnother { intent: seq, request: request.to_owned() }),
+    }
 }
 
 /// What an action that was done is tied to.
@@ -53,8 +118,24 @@ pub(super) fn tie(
     let fits = |intent: &OpenIntent| {
         intent.action.action_type == done.action_type.as_str()
             && same_paths(&intent.action.paths, &done.paths)
+            && same_tool(&intent.action, &done.tool_name)
     };
     let lives = |intent: &OpenIntent| intent.expires_at.is_none_or(|end| now < end);
+    // The same call by the same name: what it did may have taken as long as it likes.
+    if let Some(call) = &done.call_id {
+        let named = intents
+            .iter()
+            .find(|(_, it)| it.token.is_some() && it.call_id.as_ref() == Some(call) && fits(it));
+        if let Some((&seq, _)) = named {
+            return Tie { intent: Some(seq), gating: Gating::Token, fault: None };
+        }
+        // A person agreed to the same thing when it was asked for under another name.
+        let agreed = intents.iter().find(|(_, intent)| {
+            intent.token.is_some() && approved_by_person(intent) && lives(intent) && fits(intent)
+        });
+        let gating = if agreed.is_some() { Gating::Inferred } else { Gating::Ungated };
+        return Tie { intent: agreed.map(|(&seq, _)| seq), gating, fault: None };
+    }
     let Some(token) = &done.token else {
         let found = intents
             .iter()
@@ -67,7 +148,7 @@ pub(super) fn tie(
         None => Some("no open verdict has this token: it is unknown, used or forgotten"),
         Some((_, intent)) if !lives(intent) => Some("the verdict has expired"),
         Some((_, intent)) if !fits(intent) => {
-            Some("the verdict is for an action of another type or other files")
+            Some("the verdict is for an action of another type, with another tool or other files")
         }
         Some(_) => None,
     };
@@ -75,6 +156,16 @@ pub(super) fn tie(
         (None, Some((&seq, _))) => Tie { intent: Some(seq), gating: Gating::Token, fault: None },
         _ => Tie { intent: None, gating: Gating::Ungated, fault },
     }
+}
+
+/// Whether a tool is the one that was asked for. Who asked without naming one named the type.
+fn same_tool(asked: &IntendedAction, done: &str) -> bool {
+    asked.tool_name == done || asked.tool_name == asked.action_type
+}
+
+fn approved_by_person(intent: &OpenIntent) -> bool {
+    let standing = intent.action.standing.as_ref();
+    standing.is_some_and(|it| it.decision == GateDecision::HumanApproved.as_str())
 }
 
 /// Whether two lists name the same files, in whatever order.

@@ -102,6 +102,15 @@ pub enum SessionCommand {
         /// What an auditor that is not built in was given and gave back.
         artifacts: Vec<ArtifactDescriptor>,
     },
+    /// What was done was compared with what was recorded.
+    ReportCoverage {
+        /// How much was not recorded.
+        gaps: u64,
+        /// What was looked at.
+        sources: Vec<String>,
+        /// The report, stored.
+        report: Box<ArtifactDescriptor>,
+    },
     /// The bytes of an artifact are to go.
     Redact {
         /// The artifact.

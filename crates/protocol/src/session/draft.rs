@@ -12,7 +12,7 @@ use super::command::{
     Claim, ClaimStatus, ExecutionEnd, FinalStatement, Intent, Outcome, Proposal, Redaction,
     SessionCommand, SessionOpening,
 };
-use crate::parts::{hashes, produced, set};
+use crate::parts::{coverage, hashes, produced, set};
 use crate::receipts::{ActionEnd, ActionFacts, IntendedAction, Parent, attach, output_hash};
 use crate::{Act, By, Context, Refusal, ReviewDecision, Stage};
 
@@ -77,6 +77,9 @@ pub(super) fn acts(
             });
             let artifacts = [vec![*report], artifacts].concat();
             (Role::Auditor, with(EventType::VerificationRunCompleted, payload, artifacts, context))
+        }
+        C::ReportCoverage { gaps, sources, report } => {
+            (Role::Auditor, coverage(gaps, sources, *report, context))
         }
         C::Redact { artifact_hash, reason } => {
             let payload = json!({ "artifact_hash": artifact_hash, "reason": reason });

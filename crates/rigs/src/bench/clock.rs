@@ -70,7 +70,8 @@ pub(super) fn median_of_both(
     Ok((median(runs.0), median(runs.1)))
 }
 
-fn median(mut runs: Vec<Duration>) -> Duration {
+/// The middle one.
+pub(super) fn median(mut runs: Vec<Duration>) -> Duration {
     runs.sort_unstable();
     runs.get(runs.len() / 2).copied().unwrap_or_default()
 }

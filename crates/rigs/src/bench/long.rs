@@ -11,7 +11,7 @@ use countersign_format::event::{
 };
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
-use countersign_format::note::origin;
+use countersign_format::note::{Checkpoint, origin};
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_protocol::chain::Chain;
@@ -175,6 +175,7 @@ pub(super) fn write(home: &Path, events: u64) -> Result<LongRecording, String> {
     story.open(root)?;
     story.calls(home, events)?;
     story.end()?;
+    fs::write(home.join("log/checkpoint"), story.checkpoint()?).map_err(|it| it.to_string())?;
     Ok(LongRecording { events: events_path, root })
 }
 
@@ -203,6 +204,7 @@ impl Story {
             on_behalf_of: Some("coding-agent".to_owned()),
             client: None,
             objective: Some("make the tests pass".to_owned()),
+            links: None,
         })?;
         self.tell(LogCommand::OpenTrace {
             trace_id: self.trace.id.to_string(),
@@ -248,6 +250,18 @@ impl Story {
             file.flush().map_err(|error| error.to_string())?;
         }
         Ok(())
+    }
+
+    /// The note that a log of this size has beside it.
+    fn checkpoint(&self) -> Result<String, String> {
+        let [_, recorder] = &self.parties;
+        let checkpoint = Checkpoint {
+            origin: self.log.state.origin.clone(),
+            size: self.log.chain.events,
+            root: self.log.chain.tree.root(),
+        };
+        let note = checkpoint.sign(&recorder.secret).map_err(|error| error.to_string())?;
+        Ok(note.to_string())
     }
 }
 

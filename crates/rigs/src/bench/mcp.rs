@@ -34,7 +34,7 @@ pub(super) fn measure() -> Result<Vec<Measured>, String> {
     let syncs = Syncs::of_a_pair(&home)?;
     eprintln!(
         "    mcp: a gate and a record make {} syncs: {} of new files, {} of directories, {} of ledgers",
-        syncs.files + syncs.directories + syncs.lines,
+        syncs.count(),
         syncs.files,
         syncs.directories,
         syncs.lines,
@@ -105,7 +105,7 @@ impl Agent {
 
 /// How often something is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Syncs {
+pub(super) struct Syncs {
     files: usize,
     directories: usize,
     lines: usize,
@@ -115,14 +115,25 @@ impl Syncs {
     /// The syncs of one pair, from the system's own list of them.
     fn of_a_pair(home: &Home) -> Result<Self, String> {
         let few = Self::of_pairs(home, FEW)?;
-        let many = Self::of_pairs(home, MANY)?;
+        Ok(Self::of_pairs(home, MANY)?.beyond(&few, MANY - FEW))
+    }
+
+    /// What each of so many more pairs took beyond `few` of them.
+    pub(super) const fn beyond(&self, few: &Self, more: usize) -> Self {
         // Rounded up: what is made every few pairs is made.
-        let each = |many: usize, few: usize| many.saturating_sub(few).div_ceil(MANY - FEW);
-        Ok(Self {
-            files: each(many.files, few.files),
-            directories: each(many.directories, few.directories),
-            lines: each(many.lines, few.lines),
-        })
+        const fn each(many: usize, few: usize, more: usize) -> usize {
+            many.saturating_sub(few).div_ceil(more)
+        }
+        Self {
+            files: each(self.files, few.files, more),
+            directories: each(self.directories, few.directories, more),
+            lines: each(self.lines, few.lines, more),
+        }
+    }
+
+    /// All of them.
+    pub(super) const fn count(&self) -> usize {
+        self.files + self.directories + self.lines
     }
 
     fn of_pairs(home: &Home, pairs: usize) -> Result<Self, String> {
@@ -142,7 +153,7 @@ impl Syncs {
         Ok(Self::read(&text))
     }
 
-    fn read(list: &str) -> Self {
+    pub(super) fn read(list: &str) -> Self {
         let paths = list.lines().filter_map(|line| {
             let (_, call) = line.split_once("sync(")?;
             call.split_once('<')?.1.split_once('>').map(|(path, _)| Path::new(path))
@@ -162,20 +173,20 @@ impl Syncs {
 }
 
 /// The disk alone.
-struct Bare {
+pub(super) struct Bare {
     dir: PathBuf,
     ledger: File,
     number: u64,
 }
 
 impl Bare {
-    fn new(dir: PathBuf) -> Result<Self, String> {
+    pub(super) fn new(dir: PathBuf) -> Result<Self, String> {
         fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
         let ledger = File::create(dir.join("ledger")).map_err(|error| error.to_string())?;
         Ok(Self { dir, ledger, number: 0 })
     }
 
-    fn repeat(&mut self, syncs: &Syncs, pairs: usize) -> Result<(), String> {
+    pub(super) fn repeat(&mut self, syncs: &Syncs, pairs: usize) -> Result<(), String> {
         (0..pairs).try_for_each(|_| self.pair(syncs)).map_err(|error| error.to_string())
     }
 

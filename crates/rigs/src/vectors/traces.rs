@@ -50,11 +50,12 @@ pub(super) fn begin_recording(
     if let Value::Object(members) = &mut intent {
         members.insert("on_behalf_of".to_owned(), behalf.clone());
     }
+    let request = intent.get("normalized_input_hash").cloned().unwrap_or_default();
     let intent = trace.push(by, 11, Draft::new(EventType::ToolIntentSigned, intent))?;
     let review = json!({
         "subject": intent, "decision": "approved", "reasons": ["risk 0.000015"],
         "gate": {
-            "decision": "allow", "enforced": true, "request": Hash::of(b"request"),
+            "decision": "allow", "enforced": true, "request": request,
             "policy": Hash::of(b"policy"), "score": GATE_SCORE,
         },
     });

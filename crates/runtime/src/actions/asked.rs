@@ -1,20 +1,22 @@
 //! An agent asks; the gate answers.
 
-use countersign_format::event::Event;
+use countersign_format::event::{Event, EventRef};
 use countersign_format::hash::Hash;
-use countersign_format::receipt::{ActionType, GateDecision};
+use countersign_format::json;
+use countersign_format::receipt::ActionType;
 use countersign_format::time::Timestamp;
 use countersign_gate::{Decision, GateRequest, Opinion};
 use countersign_protocol::ReviewDecision;
 use countersign_protocol::recording::{
     GateRecord, GatedIntent, OpenIntent, RecordingCommand, RecordingState,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
-    ActionRequest, AgentRuntime, Enforcement, GateAnswer, Inner, action_type, plain_paths,
-    redactions,
+    ActionRequest, AgentRuntime, Enforcement, GateAnswer, Inner, action_type, passing::place,
+    plain_paths, redactions,
 };
+use crate::recording::Recording;
 use crate::secrets::Counts;
 use crate::workspace::WorkspaceError;
 use crate::writer::WriteError;
@@ -40,17 +42,36 @@ impl AgentRuntime {
         let request = self.request(asked, &mut counts);
         let bytes = request.to_bytes();
         let mut inner = self.lock();
+        if let Some(current) = &inner.current {
+            current.recording.refuse_unanswered(Some(self.workspace.now()))?;
+        }
         let stored = self.gate_in_force(&mut inner)?;
         let opinion = stored.loaded.gate.decide(&request);
         let model_loaded = stored.model.is_some();
-        if let Some(answer) = self.standing(&inner, &request, &bytes, &opinion, model_loaded)? {
+        let binding = match counts.is_empty() {
+            true => None,
+            // What a person agrees to is the request with its secrets, not whatever looks alike
+            // without them.
+            false => Some(self.bound(&mut inner, asked)?),
+        };
+        let same = SameRequest { hash: Hash::of(&bytes), binding };
+        if let Some(mut answer) = self.standing(&inner, &request, same, &opinion, model_loaded)? {
+            if asked.begins && answer.decision == Decision::Allow {
+                answer.execution = Some(self.begin(&mut inner, &answer.token)?);
+            }
             return Ok(answer);
         }
-        let intent = self.intent(&mut inner, &request, &bytes, &opinion, &counts)?;
+        let input =
+            asked.arguments.as_deref().map(|raw| self.input(raw, &mut counts)).transpose()?;
+        let mut intent = self.intent(&mut inner, &request, &bytes, &opinion, &counts)?;
+        intent.input = input;
+        intent.call_id = asked.call_id.as_deref().map(|id| self.clean(id));
+        intent.begins = asked.begins;
+        intent.binding = binding;
         let (reasons, expires_at, deadline, review) =
             (intent.reasons.clone(), intent.expires_at, intent.deadline, intent.decision);
         let recorded = self.submit(&mut inner, &RecordingCommand::Gate(Box::new(intent)))?;
-        let [asked_at, said] = recorded.events.as_slice() else {
+        let [asked_at, said, started @ ..] = recorded.events.as_slice() else {
             return Err(WorkspaceError::Write(WriteError::GivenUp {
                 reason: "the gate's verdict was not recorded".to_owned(),
             }));
@@ -75,6 +96,7 @@ impl AgentRuntime {
             decision,
             enforced: self.options.enforcement == Enforcement::Enforced,
             approved_by_person: false,
+            execution: started.first().map(place),
             question: (decision == Decision::Ask).then(|| asked_at.event_id.clone()),
             question_deadline: deadline,
             reasons,
@@ -88,7 +110,7 @@ impl AgentRuntime {
 
     /// What the agent asks, without secrets, in the words of the gate. The gate decides by exactly
     /// what is stored, so that it can decide again.
-    fn request(&self, asked: &ActionRequest, counts: &mut Counts) -> GateRequest {
+    pub(super) fn request(&self, asked: &ActionRequest, counts: &mut Counts) -> GateRequest {
         let kind = action_type(&asked.action_type);
         let tool = match (&asked.tool, kind) {
             (Some(tool), _) if !tool.trim().is_empty() => tool,
@@ -111,7 +133,27 @@ impl AgentRuntime {
             |text: &Option<String>| text.as_ref().map(|text| self.clean_counting(text, counts));
         request.diff = clean(&asked.diff);
         request.command = clean(&asked.command);
+        request.content = clean(&asked.content);
+        request.held = clean(&asked.held);
+        request.set_directory(&self.directory().to_string_lossy());
         request
+    }
+
+    /// Binds a request as it is before secrets are taken out of it.
+    fn bound(&self, inner: &mut Inner, asked: &ActionRequest) -> Result<Hash, WorkspaceError> {
+        let raw = json!([
+            asked.action_type,
+            asked.description,
+            asked.files,
+            asked.diff,
+            asked.tool,
+            asked.command,
+            asked.content,
+            asked.held,
+            asked.arguments.as_deref().map(Hash::of),
+        ]);
+        let trace = self.current(inner)?.recording.id();
+        self.workspace.bind_input(trace, &json::to_bytes(&raw))
     }
 
     /// The directory that the workspace is of.
@@ -168,6 +210,10 @@ impl AgentRuntime {
                 cell: Some(opinion.cell.index()),
             },
             request: artifact,
+            input: None,
+            call_id: None,
+            begins: false,
+            binding: None,
             basis: std::iter::once(policy).chain(model).collect(),
             expires_at: after(lasts),
             deadline: asked.then(|| after(self.options.question_seconds)),
@@ -179,36 +225,36 @@ impl AgentRuntime {
         &self,
         inner: &Inner,
         request: &GateRequest,
-        bytes: &[u8],
+        same: SameRequest,
         opinion: &Opinion,
         model_loaded: bool,
     ) -> Result<Option<GateAnswer>, WorkspaceError> {
         let Some(current) = &inner.current else { return Ok(None) };
-        let (hash, now) = (Hash::of(bytes), self.workspace.now());
+        let now = self.workspace.now();
         let found = current.recording.look(|state| {
-            let open = state
-                .intents
-                .values()
-                .find(|intent| intent.action.input == hash && concerns_person(intent, now));
+            let mut open = state.intents.values();
+            let open = open.find(|intent| same.is_of(intent) && concerns_person(intent, now));
             open.cloned()
         })?;
         let Some(intent) = found else { return Ok(None) };
-        let approved = intent.decision == Some(ReviewDecision::Approved);
-        let reason = match approved {
-            true => "a person approved it",
-            false => "a person was asked and has not answered yet",
+        let (decision, reason) = match intent.decision {
+            Some(ReviewDecision::Approved) => (Decision::Allow, "a person approved it"),
+            Some(ReviewDecision::Blocked) => (Decision::Deny, "a person refused it"),
+            _ => (Decision::Ask, "a person was asked and has not answered yet"),
         };
+        let waits = decision == Decision::Ask;
         Ok(Some(GateAnswer {
             trace_id: current.recording.id(),
             token: intent.token.clone().unwrap_or_default(),
             expires_at: intent.expires_at.unwrap_or(now),
             action_type: request.action_type,
-            decision: if approved { Decision::Allow } else { Decision::Ask },
+            decision,
             opinion: opinion.clone(),
             enforced: true,
-            approved_by_person: approved,
-            question: (!approved).then(|| intent.event_id.clone()),
-            question_deadline: intent.deadline.filter(|_| !approved),
+            approved_by_person: decision == Decision::Allow,
+            execution: None,
+            question: waits.then(|| intent.event_id.clone()),
+            question_deadline: intent.deadline.filter(|_| waits),
             reasons: vec![reason.to_owned()],
             model_loaded,
         }))
@@ -223,15 +269,7 @@ impl AgentRuntime {
         let mut inner = self.lock();
         let not_open = || WriteError::Refused(Refusal::NotAsked { id: token.to_owned() });
         let current = inner.current.as_mut().ok_or_else(not_open)?;
-        let intent = current.recording.look(|state: &RecordingState| {
-            let mut open = state.intents.iter();
-            let open = open.find(|(_, intent)| intent.token.as_deref() == Some(token));
-            open.map(|(&seq, intent)| countersign_format::event::EventRef {
-                event_id: intent.event_id.clone(),
-                seq,
-            })
-        })?;
-        let intent = intent.ok_or_else(not_open)?;
+        let intent = intent_of(&current.recording, token)?.ok_or_else(not_open)?;
         current.denials += u64::from(!yes);
         current.recording.submit(RecordingCommand::Answer {
             intent,
@@ -246,15 +284,39 @@ impl AgentRuntime {
     }
 }
 
-/// Whether a person is to answer, or has agreed, and that still counts.
+/// The intent of an open verdict.
+pub(super) fn intent_of(
+    recording: &Recording,
+    token: &str,
+) -> Result<Option<EventRef>, WriteError> {
+    recording.look(|state: &RecordingState| {
+        let mut open = state.intents.iter();
+        let open = open.find(|(_, intent)| intent.token.as_deref() == Some(token));
+        open.map(|(&seq, intent)| EventRef { event_id: intent.event_id.clone(), seq })
+    })
+}
+
+/// Whether a person is to answer, or has answered, and that still counts. Who was told no cannot ask
+/// until somebody tires.
 fn concerns_person(intent: &OpenIntent, now: Timestamp) -> bool {
-    let standing = intent.action.standing.as_ref();
-    let agreed = standing.is_some_and(|it| it.decision == GateDecision::HumanApproved.as_str());
     let lives = intent.expires_at.is_none_or(|end| now < end);
     match intent.decision {
         Some(ReviewDecision::Asked) => intent.deadline.is_none_or(|deadline| now < deadline),
-        Some(ReviewDecision::Approved) => agreed && lives,
-        _ => false,
+        Some(_) => intent.by_person && lives,
+        None => false,
+    }
+}
+
+/// By what a request is known as one that was made before.
+#[derive(Debug, Clone, Copy)]
+struct SameRequest {
+    hash: Hash,
+    binding: Option<Hash>,
+}
+
+impl SameRequest {
+    fn is_of(self, intent: &OpenIntent) -> bool {
+        intent.request == Some(self.hash) && intent.binding == self.binding
     }
 }
 

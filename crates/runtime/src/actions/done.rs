@@ -31,12 +31,12 @@ impl AgentRuntime {
         let mut inner = self.lock();
         let recorded = match self.submit(&mut inner, &record_command(&action)) {
             Err(WorkspaceError::Write(WriteError::Refused(Refusal::InputNeeded))) => {
-                action.input = Some(self.own_input(&action)?);
+                action.input = Some(self.own_input(&action, done.arguments.as_deref())?);
                 self.submit(&mut inner, &record_command(&action))?
             }
             other => other?,
         };
-        let receipt = self.receipt(&mut inner, &recorded)?;
+        let receipt = self.receipt_of(&mut inner, &recorded)?;
         drop(inner);
         self.live.recorded(self.workspace.now(), &action.description, &receipt);
         Ok(receipt)
@@ -82,6 +82,8 @@ impl AgentRuntime {
             description: self.clean_counting(&done.description, counts),
             paths: plain_paths(&self.directory(), files.iter().map(String::as_str)),
             token: done.gate_token.clone(),
+            call_id: done.call_id.as_deref().map(|id| self.clean(id)),
+            reporter: done.reporter,
             risk: RiskClass::Standard,
             input: None,
             redactions: redactions(counts),
@@ -93,42 +95,49 @@ impl AgentRuntime {
         })
     }
 
-    /// What stands in for the input of an action of which the gate never heard: the agent's own
-    /// words about it.
+    /// What stands in for the input of an action of which the gate never heard: what is said of it,
+    /// and the arguments of the call where they are known.
     fn own_input(
         &self,
         action: &RecordedAction,
+        arguments: Option<&[u8]>,
     ) -> Result<countersign_format::event::ArtifactDescriptor, WorkspaceError> {
-        let input = json!({
+        let mut input = json!({
             "action_type": action.action_type.as_str(),
             "tool_name": action.tool_name,
             "description": action.description,
             "files_affected": action.paths,
         });
+        if let (Some(raw), Some(input)) = (arguments, input.as_object_mut()) {
+            let raw = self.redactor.redact(raw).bytes;
+            let arguments = json::read(&raw)
+                .unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&raw).into_owned()));
+            input.insert("arguments".to_owned(), arguments);
+        }
         self.workspace.put_artifact(&json::to_bytes(&input), "application/json")
     }
 
-    fn receipt(
+    /// The receipt in the last of these events.
+    pub(super) fn receipt_of(
         &self,
         inner: &mut Inner,
         recorded: &Recorded,
     ) -> Result<ReceiptGiven, WorkspaceError> {
         let current = self.current(inner)?;
-        let ended = recorded.events.last();
-        let started = recorded.events.iter().rev().nth(1);
         let given_up = || {
             WorkspaceError::Write(WriteError::GivenUp {
                 reason: "the action was not recorded".to_owned(),
             })
         };
-        let (Some(ended), Some(started)) = (ended, started) else { return Err(given_up()) };
+        let Some(ended) = recorded.events.last() else { return Err(given_up()) };
         let count = current.recording.look(|state| state.receipts.count)?;
         let action = |name: &str| ended.payload.pointer(&format!("/action/{name}"));
         let text = |name: &str| action(name).and_then(Value::as_str).unwrap_or_default();
         let files = action("metadata/files_affected").and_then(Value::as_array);
         let receipt_hash = ended.payload.get("receipt_hash").and_then(Value::as_str);
         let receipt_hash = receipt_hash.and_then(|text| text.parse().ok()).ok_or_else(given_up)?;
-        let label = label(current, started);
+        let started = recorded.events.iter().rev().nth(1);
+        let label = started.and_then(|started| label(current, started));
         Ok(ReceiptGiven {
             trace_id: current.recording.id(),
             action_id: text("action_id").to_owned(),
@@ -140,12 +149,8 @@ impl AgentRuntime {
                 .flatten()
                 .filter_map(|file| file.as_str().map(str::to_owned))
                 .collect(),
-            gating: gating(started),
-            token_fault: started
-                .payload
-                .get("token_fault")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            gating: gating(text("metadata/gating")),
+            token_fault: action("metadata/token_fault").and_then(Value::as_str).map(str::to_owned),
             gate_decision: GateDecision::from_name(text("gate_decision")),
             gate_score: action("gate_score").and_then(Value::as_f64),
             label,
@@ -157,10 +162,10 @@ fn record_command(action: &RecordedAction) -> RecordingCommand {
     RecordingCommand::Record(Box::new(action.clone()))
 }
 
-fn gating(started: &Event) -> Gating {
-    match started.payload.get("gating").and_then(Value::as_str) {
-        Some("token") => Gating::Token,
-        Some("inferred") => Gating::Inferred,
+fn gating(name: &str) -> Gating {
+    match name {
+        "token" => Gating::Token,
+        "inferred" => Gating::Inferred,
         _ => Gating::Ungated,
     }
 }

@@ -124,7 +124,11 @@ impl LiveEvents {
         if file.metadata()?.len() < BYTES_MAX {
             return Ok(file);
         }
-        fs::rename(&path, self.directory.join("events.jsonl.1"))?;
+        // Whoever comes second finds that the file has been moved already.
+        file.lock()?;
+        if fs::metadata(&path)?.len() >= BYTES_MAX {
+            fs::rename(&path, self.directory.join("events.jsonl.1"))?;
+        }
         open()
     }
 }
@@ -134,7 +138,11 @@ pub(super) fn prepare(directory: &Path) -> std::io::Result<()> {
     if fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir()) {
         return Ok(());
     }
-    fs::create_dir(directory)?;
+    match fs::create_dir(directory) {
+        // Another server was faster.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        made => made?,
+    }
     fs::write(directory.join(".gitignore"), "*\n")
 }
 

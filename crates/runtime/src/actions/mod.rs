@@ -9,11 +9,12 @@ mod done;
 mod history;
 mod live;
 mod names;
+mod passing;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use countersign_format::event::ArtifactDescriptor;
+use countersign_format::event::{ArtifactDescriptor, EventRef};
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::receipt::{ActionType, GateDecision};
@@ -21,9 +22,10 @@ use countersign_format::report::VerificationReport;
 use countersign_format::time::Timestamp;
 use countersign_gate::{Decision, Opinion};
 use countersign_protocol::receipts::Gating;
-use countersign_protocol::recording::{RecordingCommand, RecordingState};
+use countersign_protocol::recording::{OpenIntent, RecordingCommand, RecordingState, Reporter};
 use countersign_protocol::session::Redaction;
 use countersign_protocol::{Refusal, ReviewDecision};
+use serde_json::Value;
 
 use crate::gate::LoadedGate;
 use crate::recording::Recording;
@@ -33,6 +35,7 @@ use crate::writer::{Recorded, WriteError};
 pub use history::{FileHistory, FileSession, RecordingSummary, history_of, history_of_all, recent};
 use live::LiveEvents;
 pub use names::{action_type, plain_paths};
+pub use passing::{CallEnd, Waited};
 
 /// The directory beside the workspace in which live events and sealed files lie.
 pub const CAPSEAL: &str = ".capseal";
@@ -50,6 +53,8 @@ pub struct RuntimeOptions {
     pub agent: Option<String>,
     /// The program through which it speaks, and its model, in words.
     pub client: Option<String>,
+    /// The agent's own session, and other traces that the recording belongs to.
+    pub links: Option<Value>,
     /// Whether each action follows the last one by itself. Off: the caller names the parent of each,
     /// and a wrong one is refused.
     pub auto_chain: bool,
@@ -66,6 +71,7 @@ impl Default for RuntimeOptions {
         Self {
             agent: None,
             client: None,
+            links: None,
             auto_chain: true,
             enforcement: Enforcement::Enforced,
             question_seconds: QUESTION_SECONDS,
@@ -99,6 +105,16 @@ pub struct ActionRequest {
     pub tool: Option<String>,
     /// The command that would be run.
     pub command: Option<String>,
+    /// What would be written into its files.
+    pub content: Option<String>,
+    /// Why the tool itself waits for a person.
+    pub held: Option<String>,
+    /// The arguments of the call as they came, where it passes through the recorder.
+    pub arguments: Option<Vec<u8>>,
+    /// What the agent's side calls the call.
+    pub call_id: Option<String>,
+    /// Whether it begins at once, if it may: then its end is told to [`AgentRuntime::finish`].
+    pub begins: bool,
 }
 
 /// What the gate says to it.
@@ -120,6 +136,8 @@ pub struct GateAnswer {
     pub enforced: bool,
     /// Whether a person has approved it.
     pub approved_by_person: bool,
+    /// Where it began, if it was to begin at once and may.
+    pub execution: Option<EventRef>,
     /// The question that waits, where a person is asked: its id is that of the intent.
     pub question: Option<String>,
     /// Until when it may be answered.
@@ -145,12 +163,18 @@ pub struct ActionReport {
     pub files: Vec<String>,
     /// How long it took.
     pub duration_ms: u64,
+    /// The arguments of the call as they came; kept where the gate never saw them.
+    pub arguments: Option<Vec<u8>>,
     /// What came out.
     pub output: Option<String>,
     /// What went wrong.
     pub error: Option<String>,
     /// The verdict that it was done under.
     pub gate_token: Option<String>,
+    /// What the agent's side calls the call; finds its verdict before the token does.
+    pub call_id: Option<String>,
+    /// Who says so.
+    pub reporter: Reporter,
     /// The action before it, where the caller chains by itself.
     pub parent: Option<GivenParent>,
 }
@@ -204,6 +228,8 @@ pub struct SealedRecording {
     pub actions: u64,
     /// The last receipt hash.
     pub final_receipt: Option<Hash>,
+    /// The hash of CapSeal's capsule in the file.
+    pub capsule_hash: Option<Hash>,
     /// What the audit said.
     pub report: VerificationReport,
 }
@@ -323,8 +349,12 @@ impl AgentRuntime {
         let mut inner = self.lock();
         let current = inner.current.as_ref().ok_or(NotSealed::Empty)?;
         let recording = &current.recording;
-        let head = recording.look(|state| state.receipts.clone()).map_err(WorkspaceError::from)?;
-        if head.count == 0 {
+        let waits = |intent: &OpenIntent| intent.decision == Some(ReviewDecision::Asked);
+        let empty = |state: &RecordingState| {
+            let open = state.executions.is_empty() && !state.intents.values().any(waits);
+            state.receipts.count == 0 && open
+        };
+        if recording.look(empty).map_err(WorkspaceError::from)? {
             return Err(NotSealed::Empty);
         }
         let name = self.clean(name.filter(|name| !name.trim().is_empty()).unwrap_or(UNNAMED));
@@ -339,12 +369,13 @@ impl AgentRuntime {
         // Where it cannot be made, the file cannot be written, which says why.
         let _ = live::prepare(&live::directory(self.workspace.home()))
             .and_then(|()| cap.parent().map_or(Ok(()), std::fs::create_dir_all));
-        self.workspace.seal(trace_id, &cap)?;
+        let file = self.workspace.seal(trace_id, &cap)?;
         inner.current = None;
         drop(inner);
-        let final_receipt = head.last.map(|last| last.receipt_hash);
-        self.live.sealed(self.workspace.now(), trace_id, head.count, final_receipt);
-        Ok(SealedRecording { trace_id, name, cap, actions: head.count, final_receipt, report })
+        let (actions, final_receipt) = (file.actions, file.final_receipt);
+        self.live.sealed(self.workspace.now(), trace_id, actions, final_receipt);
+        let capsule_hash = file.capsule_hash;
+        Ok(SealedRecording { trace_id, name, cap, actions, final_receipt, capsule_hash, report })
     }
 
     /// Where the sealed file of a recording lies.
@@ -374,8 +405,12 @@ impl AgentRuntime {
         if inner.current.is_none() {
             let agent = self.options.agent.as_deref().map(|agent| self.clean(agent));
             let client = self.options.client.as_deref().map(|client| self.clean(client));
-            let recording =
-                self.workspace.begin_recording_through(agent.as_deref(), client.as_deref())?;
+            let links = self.options.links.clone();
+            let recording = self.workspace.begin_recording_through(
+                agent.as_deref(),
+                client.as_deref(),
+                links,
+            )?;
             let started_at = self.workspace.now();
             self.live.started(started_at, recording.id(), agent.as_deref(), client.as_deref());
             inner.current =
@@ -420,7 +455,7 @@ impl AgentRuntime {
         for (rule, count) in found {
             *counts.entry(rule).or_default() += count;
         }
-        countersign_format::text::to_nfc(&text)
+        countersign_format::text::admissible(&text)
     }
 }
 

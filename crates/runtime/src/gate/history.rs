@@ -7,13 +7,14 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use countersign_gate::Features;
 use countersign_gate::risk::{CellCounts, HistoryLearned, Outcomes};
 use serde::Serialize;
 
 use super::learn::Effect;
+use crate::git::git;
 use crate::workspace::{Workspace, WorkspaceError};
 
 /// Commits that are looked at, at most.
@@ -85,36 +86,6 @@ impl Workspace {
             Ok(HistoryReport { root: root.clone(), head, outcomes })
         })
     }
-}
-
-/// Git, reading only: no settings but the repository's own, and of those none that runs something.
-fn git(path: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new("git");
-    command.env_clear();
-    if let Some(programs) = std::env::var_os("PATH") {
-        command.env("PATH", programs);
-    }
-    command
-        .envs([
-            ("GIT_CONFIG_NOSYSTEM", "1"),
-            ("GIT_CONFIG_GLOBAL", "/dev/null"),
-            ("GIT_TERMINAL_PROMPT", "0"),
-            ("GIT_OPTIONAL_LOCKS", "0"),
-            ("GIT_NO_LAZY_FETCH", "1"),
-            ("GIT_NO_REPLACE_OBJECTS", "1"),
-            ("LC_ALL", "C"),
-        ])
-        .arg("--no-pager")
-        .arg("-C")
-        .arg(path)
-        .args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"])
-        .args(["-c", "log.showSignature=false", "-c", "protocol.allow=never"])
-        .args(["-c", "diff.external=", "-c", "core.pager=cat", "-c", "gpg.program=false"])
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
 }
 
 /// The smallest of the lines that git answers with: it may name several first commits.

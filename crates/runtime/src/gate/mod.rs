@@ -23,7 +23,7 @@ use crate::workspace::{Workspace, WorkspaceError};
 
 pub use history::{COMMITS_MAX, HistoryError, HistoryReport};
 pub use learn::{Effect, LeftOut, SelfReports, TraceReport};
-pub use replay::{Deviation, RecordedDecision, Replay, replay};
+pub use replay::{AskedIntent, Deviation, RecordedDecision, Replay, replay};
 
 /// A gate, and the bytes that it was made of.
 #[derive(Debug, Clone)]

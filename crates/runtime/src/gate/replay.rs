@@ -1,7 +1,8 @@
 //! Deciding again: what the gate would say today of a recorded question.
 //!
 //! Takes the recorded request, policy and model, whoever keeps them, and compares the decision and
-//! every reason. Whether the record itself can be trusted is the verifier's question, not this one's.
+//! every reason; and holds the request against the intent that was reviewed, and the review against
+//! what the gate said. Whether the record itself can be trusted is the verifier's question.
 
 use countersign_format::event::{Event, EventType};
 use countersign_format::hash::Hash;
@@ -19,6 +20,10 @@ pub struct RecordedDecision {
     pub event_id: String,
     /// The place of the intent that it is about.
     pub intent: Option<u64>,
+    /// The id of that intent: what a question is known by.
+    pub intent_id: String,
+    /// What the review says.
+    pub review: String,
     /// What the gate said.
     pub decision: String,
     /// Whether that was enforced.
@@ -32,6 +37,49 @@ pub struct RecordedDecision {
     request: Option<Hash>,
     policy: Option<Hash>,
     model: Option<Hash>,
+    #[serde(skip)]
+    asked: Option<AskedIntent>,
+}
+
+/// What an intent says of the action that the gate was asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedIntent {
+    event_id: String,
+    action_type: String,
+    tool: String,
+    description: String,
+    paths: Vec<String>,
+    artifacts: Vec<Hash>,
+}
+
+impl AskedIntent {
+    /// What this event asks for, if it is an intent.
+    #[must_use]
+    pub fn of(event: &Event) -> Option<Self> {
+        if event.event_type != EventType::ToolIntentSigned {
+            return None;
+        }
+        let text = |name: &str| {
+            let text = event.payload.get(name).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let paths = event.payload.get("paths").and_then(Value::as_array);
+        let paths = paths.into_iter().flatten().filter_map(Value::as_str);
+        Some(Self {
+            event_id: event.event_id.clone(),
+            action_type: text("action_type"),
+            tool: text("tool_name"),
+            description: text("justification"),
+            paths: paths.map(str::to_owned).collect(),
+            artifacts: event.artifacts.iter().map(|artifact| artifact.artifact_hash).collect(),
+        })
+    }
+
+    /// By what it is known.
+    #[must_use]
+    pub fn event_id(&self) -> &str {
+        &self.event_id
+    }
 }
 
 /// Something in which the replay is not what was recorded.
@@ -72,6 +120,16 @@ pub enum Deviation {
         /// As it is now.
         now: String,
     },
+    /// The intent or the review says one thing, what the gate was asked or said another.
+    #[error("the {part} contradicts what the gate was asked or said: {recorded}, there {now}")]
+    Contradicts {
+        /// What.
+        part: &'static str,
+        /// In the intent or the review.
+        recorded: String,
+        /// In what the gate was asked or said.
+        now: String,
+    },
     /// A reason that is not given any more.
     #[error("a reason is gone: {reason}")]
     Gone {
@@ -110,6 +168,10 @@ impl RecordedDecision {
         if event.event_type != EventType::ToolIntentReviewed {
             return None;
         }
+        let text = |place: &str| {
+            let text = event.payload.pointer(place).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
         let hash = |name: &str| gate.get(name).and_then(Value::as_str)?.parse().ok();
         let reasons = event.payload.get("reasons").and_then(Value::as_array);
         let reasons = reasons.into_iter().flatten().filter_map(Value::as_str);
@@ -117,6 +179,8 @@ impl RecordedDecision {
             seq: event.seq.unwrap_or_default(),
             event_id: event.event_id.clone(),
             intent: event.payload.pointer("/subject/seq").and_then(Value::as_u64),
+            intent_id: text("/subject/event_id"),
+            review: text("/decision"),
             decision: gate.get("decision").and_then(Value::as_str).unwrap_or_default().to_owned(),
             enforced: gate.get("enforced").and_then(Value::as_bool).unwrap_or_default(),
             reasons: reasons.map(str::to_owned).collect(),
@@ -125,7 +189,46 @@ impl RecordedDecision {
             request: hash("request"),
             policy: hash("policy"),
             model: hash("model"),
+            asked: None,
         })
+    }
+
+    /// The same with the intent that it is about.
+    #[must_use]
+    pub fn about(self, asked: Option<AskedIntent>) -> Self {
+        Self { asked, ..self }
+    }
+
+    /// Everything in which the review is not what the gate said, and the intent not what the gate was
+    /// asked: whoever swaps one of them leaves the others.
+    fn contradictions(&self, request: Option<&GateRequest>) -> Vec<Deviation> {
+        let mut found = Vec::new();
+        let mut differ = |part: &'static str, recorded: &str, now: &str| {
+            if recorded != now {
+                let (recorded, now) = (recorded.to_owned(), now.to_owned());
+                found.push(Deviation::Contradicts { part, recorded, now });
+            }
+        };
+        let follows = match (self.enforced, self.decision.as_str()) {
+            (false, _) | (true, "allow") => "approved",
+            (true, "ask") => "asked",
+            (true, _) => "blocked",
+        };
+        differ("review", &self.review, follows);
+        let Some(asked) = &self.asked else {
+            differ("intent", &self.intent_id, "nothing");
+            return found;
+        };
+        if let Some(hash) = self.request.filter(|hash| !asked.artifacts.contains(hash)) {
+            differ("request", "none of its artifacts", &hash.to_string());
+        }
+        if let Some(request) = request {
+            differ("action type", &asked.action_type, request.action_type.as_str());
+            differ("tool", &asked.tool, &request.tool);
+            differ("description", &asked.description, &request.description);
+            differ("paths", &asked.paths.join(" "), &request.paths.join(" "));
+        }
+        found
     }
 
     /// The artifacts that it rests on.
@@ -179,6 +282,7 @@ pub fn replay<E>(
     if let Some(opinion) = &opinion {
         compare(&recorded, opinion, &mut deviations);
     }
+    deviations.extend(recorded.contradictions(request.as_ref()));
     Ok(Replay { recorded, request, opinion, deviations })
 }
 

@@ -6,6 +6,7 @@
 
 mod crowd;
 mod door;
+mod sessions;
 mod token;
 
 use std::io;
@@ -34,6 +35,7 @@ use crate::mcp::{Connection, Recorder};
 use crate::signals;
 use crowd::{Crowd, Guest, Place};
 use door::{BODY_BYTES_MAX, Door};
+use sessions::Sessions;
 pub use token::{Token, TokenError};
 
 /// Where MCP is spoken.
@@ -45,8 +47,6 @@ const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// After how long without a word a session is over. What it recorded stays, and can be sealed.
 const SESSION_IDLE_MAX: Duration = Duration::from_secs(60 * 60);
-/// Sessions at once.
-const SESSIONS_MAX: usize = 64;
 /// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 /// How long calls under way may take once the server is to end.
@@ -140,7 +140,7 @@ fn router(recorder: Arc<Recorder>, door: Door, config: StreamableHttpServerConfi
     let service = StreamableHttpService::new(connect, Arc::clone(&sessions), config);
     Router::new()
         .route_service(PATH, service)
-        .layer(from_fn_with_state(sessions, bound_sessions))
+        .layer(from_fn_with_state(Arc::new(Sessions::new(sessions)), sessions::bound))
         .layer(from_fn_with_state(Arc::new(door), ask_at_the_door))
 }
 
@@ -156,20 +156,6 @@ async fn ask_at_the_door(State(door): State<Arc<Door>>, request: Request, next: 
     answered.unwrap_or_else(|_| {
         (StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive\n").into_response()
     })
-}
-
-/// Turns away who would begin a session where there are too many.
-async fn bound_sessions(
-    State(sessions): State<Arc<LocalSessionManager>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let begins = !request.headers().contains_key("mcp-session-id");
-    if begins && sessions.sessions.read().await.len() >= SESSIONS_MAX {
-        let reason = "too many sessions; end one, or try again later\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, reason).into_response();
-    }
-    next.run(request).await
 }
 
 /// Serves one connection until its client or the server is done with it.

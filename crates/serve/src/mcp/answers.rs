@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use countersign_format::cap::PROOF_TYPE;
 use countersign_format::id::Ulid;
 use countersign_format::report::VerificationStatus;
 use countersign_format::time::Timestamp;
@@ -146,7 +147,12 @@ pub(super) fn record(
     )
 }
 
-pub(super) fn seal(envelope: Envelope, sealed: &SealedRecording, directory: &Path) -> Value {
+pub(super) fn seal(
+    envelope: Envelope,
+    sealed: &SealedRecording,
+    directory: &Path,
+    learned: Option<u64>,
+) -> Value {
     let file = sealed.cap.strip_prefix(directory).unwrap_or(&sealed.cap).display().to_string();
     let passed = sealed.report.verification_status != VerificationStatus::Fail;
     let summary = format!("Sealed {} actions into {file}", sealed.actions);
@@ -161,10 +167,10 @@ pub(super) fn seal(envelope: Envelope, sealed: &SealedRecording, directory: &Pat
             "verification": if passed { "passed" } else { "failed" },
             "proof_generated": false,
             "proof_verified": false,
-            "proof_type": "none",
-            "capsule_hash": null,
+            "proof_type": PROOF_TYPE,
+            "capsule_hash": sealed.capsule_hash,
             "model_updated": false,
-            "model_episodes": 0,
+            "model_episodes": learned.unwrap_or(0),
             "verify_command": format!("countersign verify {file}"),
             "error": null,
         }),

@@ -117,6 +117,7 @@ fn gate(arguments: &JsonObject, runtime: &AgentRuntime) -> Result<AskedAction, C
         diff: input.diff_text.clone(),
         tool: input.tool_name.clone(),
         command: input.command.clone(),
+        ..ActionRequest::default()
     })?;
     Ok(AskedAction { input, answer })
 }
@@ -134,7 +135,7 @@ fn record(arguments: &JsonObject, runtime: &AgentRuntime) -> Result<Reply, CallE
         output: input.output,
         error: input.error,
         gate_token: input.gate_token,
-        parent: None,
+        ..ActionReport::default()
     })?;
     let envelope = Envelope::of(ToolName::Record, Some(given.trace_id), runtime.workspace().now());
     Ok(Reply::Answer(answers::record(envelope, &given, &description, error.as_deref())))
@@ -145,7 +146,7 @@ fn seal(arguments: &JsonObject, runtime: &AgentRuntime) -> Result<Reply, CallErr
     let sealed = runtime.seal(input.session_name.as_deref())?;
     let envelope = Envelope::of(ToolName::Seal, Some(sealed.trace_id), runtime.workspace().now());
     let directory = answers::directory(runtime.workspace().home());
-    Ok(Reply::Answer(answers::seal(envelope, &sealed, &directory)))
+    Ok(Reply::Answer(answers::seal(envelope, &sealed, &directory, runtime.status().learned)))
 }
 
 fn status(runtime: &AgentRuntime, connected: Instant) -> Result<Reply, CallError> {

@@ -23,8 +23,9 @@ use tokio::sync::{Mutex, watch};
 use super::Recorder;
 use super::calls::{self, AskedAction, Reply, Step};
 use super::instructions::{INSTRUCTIONS, PROMPT_DESCRIPTION, PROMPT_NAME};
-use super::question::{self, Word, can_ask};
+use super::question::{self, can_ask};
 use super::tools::{self, ToolName};
+use crate::question::Word;
 
 /// By which name the server goes.
 const SERVER_NAME: &str = "countersign";

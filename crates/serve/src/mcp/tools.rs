@@ -69,7 +69,7 @@ Show whether a recording is under way, how many actions it has, and the latest r
 workspace. Call this first. It changes nothing.";
 
 const CONTEXT: &str = "\
-Show what recorded agents have done to one file: the sealed recordings that changed it, with each \
+Show what recorded agents have done to one file: the recordings and sessions that named it, with each \
 action, how the gate decided, and how it ended. Call this before you change a file that you do not \
 know. It changes nothing.";
 

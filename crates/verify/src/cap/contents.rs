@@ -2,16 +2,23 @@
 
 use std::io::Read;
 
-use countersign_format::cap::{CapError, CapFault, CapManifest, CapReader, MANIFEST_BYTES_MAX};
+use countersign_format::cap::{CapError, CapFault, CapManifest, CapReader};
 use countersign_format::json::LINE_BYTES_MAX;
-use countersign_format::python::{PyString, PyValue};
+use countersign_format::json::line::containers;
+use countersign_format::python::{PyObject, PyString, PyValue};
 use countersign_format::receipt::{GateScore, Record};
 use serde::Serialize;
 
-use super::members::MANIFEST;
+use super::capseal::small_manifest;
+use super::first_member;
+use super::stop::Stop;
 
 /// Actions and members that are listed; more are only counted.
 const LISTED_MAX: usize = 10_000;
+/// Bytes that are kept of a text of an action.
+const TEXT_BYTES_MAX: usize = 512;
+/// Objects and lists of an action that is listed: what its tree costs follows from them.
+const CONTAINERS_MAX: usize = 8_192;
 const DESCRIPTION: &str = "description";
 
 /// What is in a file.
@@ -69,7 +76,7 @@ pub struct ShownAction {
     pub policy_verdict: Option<String>,
     /// Whether it did what it was meant to do.
     pub success: bool,
-    /// What its writer says of it.
+    /// What its writer says of it, cut after 512 bytes.
     pub description: String,
     /// Its receipt hash.
     pub receipt_hash: String,
@@ -89,41 +96,80 @@ pub struct ListedMember {
 /// # Errors
 /// It cannot be read, or the container is refused.
 pub fn cap_contents(file: impl Read) -> Result<CapContents, CapError> {
-    let mut reader = CapReader::open(file)?;
-    let mut contents = CapContents::default();
-    while let Some(member) = reader.next_member()? {
+    let (mut reader, manifest, bytes) = first_member(file).map_err(refused)?;
+    let mut contents = CapContents { identity: identity(&bytes)?, ..CapContents::default() };
+    drop(bytes);
+    let mut next = Some(manifest);
+    while let Some(member) = next {
         contents.members_count += 1;
         contents.bytes += member.size;
-        match member.name.as_str() {
-            MANIFEST => contents.identity = identity(&reader.read_member(MANIFEST_BYTES_MAX)?),
-            "actions.jsonl" => contents.actions(&mut reader)?,
-            _ => {}
+        if member.name == "actions.jsonl" {
+            contents.actions(&mut reader)?;
         }
         if contents.members.len() < LISTED_MAX {
             contents.members.push(ListedMember { name: member.name, size: member.size });
         }
+        next = reader.next_member()?;
     }
     Ok(contents)
 }
 
-fn identity(bytes: &[u8]) -> CapIdentity {
-    let value: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let text = |place: &str| {
-        let found = value.pointer(place).and_then(serde_json::Value::as_str);
-        found.unwrap_or_default().to_owned()
-    };
-    let ours = CapManifest::is_ours(bytes);
-    let stated = |place: &str| Some(text(place)).filter(|_| ours);
-    CapIdentity {
-        sealed_by: if ours { "countersign" } else { "capseal" }.to_owned(),
-        kind: if ours { text("/countersign/kind") } else { text("/run_type") },
-        trace_id: text("/trace_id"),
-        agent: text("/agent"),
-        session_name: text("/session_name"),
-        created_at: text("/created_at"),
-        chain_hash: text("/chain_hash"),
-        events: value.pointer("/countersign/size").and_then(serde_json::Value::as_u64),
-        root: stated("/countersign/root"),
+fn refused(stop: Stop) -> CapError {
+    match stop {
+        Stop::Io(error) => CapError::Io(error),
+        Stop::Refused(why) => CapFault::Manifest(why).into(),
+    }
+}
+
+fn identity(bytes: &[u8]) -> Result<CapIdentity, CapError> {
+    if CapManifest::is_ours(bytes) {
+        let read = CapManifest::read(bytes);
+        return Ok(read.map_err(|fault| CapFault::Manifest(fault.to_string()))?.into());
+    }
+    let manifest = small_manifest(bytes).map_err(refused)?;
+    let text = |name: &str| text_of(&manifest, name);
+    Ok(CapIdentity {
+        sealed_by: "capseal".to_owned(),
+        kind: text("run_type"),
+        trace_id: text("trace_id"),
+        agent: text("agent"),
+        session_name: text("session_name"),
+        created_at: text("created_at"),
+        chain_hash: text("chain_hash"),
+        events: None,
+        root: None,
+    })
+}
+
+fn text_of(members: &PyObject, name: &str) -> String {
+    match members.get(&PyString::from(name)) {
+        Some(PyValue::String(text)) => text.to_lossy(),
+        _ => String::new(),
+    }
+}
+
+/// The beginning of a text, as much as is kept.
+fn beginning(text: String) -> String {
+    if text.len() <= TEXT_BYTES_MAX {
+        return text;
+    }
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    format!("{}\u{2026}", text.get(..end).unwrap_or_default())
+}
+
+impl From<CapManifest> for CapIdentity {
+    fn from(manifest: CapManifest) -> Self {
+        Self {
+            sealed_by: "countersign".to_owned(),
+            kind: manifest.countersign.kind.as_str().to_owned(),
+            trace_id: manifest.trace_id,
+            agent: manifest.agent,
+            session_name: manifest.session_name,
+            created_at: manifest.created_at.to_string(),
+            chain_hash: manifest.chain_hash,
+            events: Some(manifest.countersign.size),
+            root: Some(manifest.countersign.root.to_hex()),
+        }
     }
 }
 
@@ -131,6 +177,11 @@ impl CapContents {
     fn actions(&mut self, reader: &mut CapReader<impl Read>) -> Result<(), CapError> {
         let mut held = Vec::new();
         while let Some(piece) = reader.piece()? {
+            // What is not shown is only counted.
+            if held.is_empty() && self.actions_count >= LISTED_MAX as u64 {
+                self.actions_count += memchr::memchr_iter(b'\n', piece).count() as u64;
+                continue;
+            }
             for part in piece.split_inclusive(|&byte| byte == b'\n') {
                 if held.len() + part.len() > LINE_BYTES_MAX {
                     let (name, max) = ("actions.jsonl".to_owned(), LINE_BYTES_MAX as u64);
@@ -149,15 +200,17 @@ impl CapContents {
 
     fn action(&mut self, line: &[u8]) {
         self.actions_count += 1;
-        if self.actions.len() >= LISTED_MAX {
+        if self.actions_count > LISTED_MAX as u64 {
+            return;
+        }
+        if line.len() > CONTAINERS_MAX && containers(line) > CONTAINERS_MAX {
             return;
         }
         let Ok(record) = Record::read(line) else { return };
         let action = &record.action;
         let metadata = action.metadata.as_ref();
-        let description = metadata.and_then(|members| members.get(&PyString::from(DESCRIPTION)));
         self.actions.push(ShownAction {
-            action_id: action.action_id.to_lossy(),
+            action_id: beginning(action.action_id.to_lossy()),
             action_type: action.action_type.as_str().to_owned(),
             gate_decision: action.gate_decision.map(|it| it.as_str().to_owned()),
             gate_score: action.gate_score.as_ref().and_then(|score| match score {
@@ -166,10 +219,9 @@ impl CapContents {
             }),
             policy_verdict: action.policy_verdict.map(|it| it.as_str().to_owned()),
             success: action.success,
-            description: match description {
-                Some(PyValue::String(text)) => text.to_lossy(),
-                _ => String::new(),
-            },
+            description: beginning(
+                metadata.map(|members| text_of(members, DESCRIPTION)).unwrap_or_default(),
+            ),
             receipt_hash: record.receipt_hash.to_hex(),
         });
     }

@@ -6,8 +6,9 @@ use std::num::NonZero;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Bytes after which a batch is full.
+/// Bytes and documents after which a batch is full: what comes of a document may be larger than it.
 const BATCH_BYTES: usize = 128 << 10;
+const BATCH_DOCUMENTS: usize = 1_024;
 /// Batches that each worker may have before or behind it.
 const BATCHES_EACH: usize = 3;
 const WORKERS_MAX: usize = 16;
@@ -52,7 +53,7 @@ impl<R: Send + 'static> Crew<R> {
         self.batch.bytes.extend_from_slice(document);
         self.batch.ends.push(self.batch.bytes.len());
         self.count += 1;
-        if self.batch.bytes.len() < BATCH_BYTES {
+        if self.batch.bytes.len() < BATCH_BYTES && self.batch.ends.len() < BATCH_DOCUMENTS {
             return Ok(());
         }
         if self.workers.is_empty() {

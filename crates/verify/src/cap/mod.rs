@@ -11,7 +11,7 @@ mod ours;
 mod stop;
 mod tally;
 
-use std::io;
+use std::io::{self, Read};
 
 use countersign_format::cap::{CapManifest, CapReader, MANIFEST_BYTES_MAX, Member};
 use countersign_format::report::{
@@ -26,6 +26,7 @@ use crate::{Options, Source};
 
 pub use contents::{CapContents, CapIdentity, ShownAction, cap_contents};
 pub use feed::OpenedCap;
+pub use ours::REPORT_BYTES_MAX;
 pub use tally::{Audit, CapTally, action_line};
 
 /// The names of the members of a file of ours.
@@ -102,10 +103,14 @@ pub fn verify_cap(
 /// Opens a file and reads its manifest, which comes first: a reader that looks for it further down
 /// can be shown another one.
 fn begin(open: &OpenCap<'_>) -> Result<(CapReader<OpenedCap>, Member, Vec<u8>), Stop> {
-    let mut reader = CapReader::open(open()?)?;
+    first_member(open()?)
+}
+
+fn first_member<R: Read>(file: R) -> Result<(CapReader<R>, Member, Vec<u8>), Stop> {
+    let mut reader = CapReader::open(file)?;
     match reader.next_member()? {
         Some(member) if member.name == members::MANIFEST => {
-            let manifest = reader.read_member(MANIFEST_BYTES_MAX)?;
+            let manifest = reader.read_member(MANIFEST_BYTES_MAX as u64)?;
             Ok((reader, member, manifest))
         }
         Some(member) => Err(Stop::Refused(format!(
@@ -171,6 +176,7 @@ fn bare_verdict(trace_id: &str, closed: Closed, options: &Options) -> Verdict {
         signatures_checked: false,
         artifacts_read: true,
         approvals: Approvals::default(),
+        coverage: None,
         metrics: Metrics::default(),
     }
 }

@@ -11,7 +11,8 @@ use std::io::{self, BufRead, Cursor, Read};
 use countersign_format::cap::{CapFault, CapManifest, CapMember, CapReader, Member, capsule};
 use countersign_format::event::Event;
 use countersign_format::hash::Hash;
-use countersign_format::proof::LogExtract;
+use countersign_format::json::line::containers;
+use countersign_format::proof::{EXTRACT_BYTES_MAX, LogExtract};
 use countersign_format::report::{FailureCode, VerificationReport, VerificationStatus};
 use countersign_protocol::LogPin;
 
@@ -36,9 +37,13 @@ pub const CAPSULE: &str = "agent_capsule.json";
 /// What the names of artifacts begin with; their hash follows.
 pub const ARTIFACTS: &str = "artifacts/sha256/";
 
-const EXTRACT_BYTES_MAX: u64 = 16 << 20;
-const REPORT_BYTES_MAX: u64 = 16 << 20;
+/// Lines of the trace that may be no events before the file is refused as a whole.
+const NO_EVENTS_MAX: u64 = 100;
+/// Bytes that a report may have.
+pub const REPORT_BYTES_MAX: u64 = 4 << 20;
 const CAPSULE_BYTES_MAX: u64 = 64 << 10;
+/// Objects and lists of a report: what its tree costs follows from them.
+const REPORT_CONTAINERS_MAX: usize = 16_384;
 
 /// Verifies a file whose manifest was read already.
 pub(super) fn verify(
@@ -52,19 +57,27 @@ pub(super) fn verify(
         return Err(Stop::Refused("the gzip header is not that of a sealed file".to_owned()));
     }
     plain(member)?;
-    let manifest = CapManifest::read(bytes).map_err(|fault| fault.to_string())?;
+    let mut manifest = CapManifest::read(bytes).map_err(|fault| fault.to_string())?;
     let artifacts = listed_artifacts(&manifest)?;
-    let mut intake = Intake {
-        feed: Feed::start(reader, Hashing::Wanted),
-        listed: manifest.members.clone().into_iter().rev().collect(),
-        current: None,
-    };
-    let extract = intake.named(EXTRACT, EXTRACT_BYTES_MAX)?;
+    let mut listed = std::mem::take(&mut manifest.members);
+    listed.reverse();
+    let mut intake = Intake { feed: Feed::start(reader, Hashing::Wanted), listed, current: None };
+    let extract = intake.named(EXTRACT, EXTRACT_BYTES_MAX as u64)?;
     let extract = LogExtract::read(&extract).map_err(|fault| format!("`{EXTRACT}`: {fault}"))?;
+    if let Some(entry) = extract.entries.iter().find(|entry| heavy(entry.line.as_bytes())) {
+        let index = entry.index;
+        return Err(Stop::Refused(format!("`{EXTRACT}`: entry {index} {}", too_heavy())));
+    }
     let report = match intake.listed.last() {
         Some(next) if next.name == REPORT => {
             let hash = next.sha256;
-            Some((hash, intake.named(REPORT, REPORT_BYTES_MAX)?))
+            let bytes = intake.named(REPORT, REPORT_BYTES_MAX)?;
+            if containers(&bytes) > REPORT_CONTAINERS_MAX {
+                return Err(Stop::Refused(format!(
+                    "`{REPORT}` has more than {REPORT_CONTAINERS_MAX} objects and lists"
+                )));
+            }
+            Some((hash, bytes))
         }
         _ => None,
     };
@@ -81,16 +94,38 @@ pub(super) fn verify(
     }
     let intake = RefCell::new(intake);
     let source = CapSource { intake: &intake, artifacts, report, open };
-    let ledger = Ledger::open(source.events()?)?;
+    let ledger = Ledger::open_admitting(source.events()?, &|line| match heavy(line) {
+        true => Err(Stop::Refused(format!("`{EVENTS}`: a line {}", too_heavy())).into()),
+        false => Ok(()),
+    })?;
     let pin = ledger.first_event().as_ref().and_then(pin_of);
     let (root, origin) = (view.root, view.origin.clone());
     let view =
         log_view(&extract, view, pin.as_ref(), &manifest.trace_id, (kept, options), &mut findings)?;
-    let mut copies =
-        Copies { source: &source, manifest: &manifest, tally: CapTally::default(), root, origin };
+    let mut copies = Copies {
+        source: &source,
+        manifest: &manifest,
+        tally: CapTally::default(),
+        no_events: 0,
+        root,
+        origin,
+    };
     let options = Options { expect_trace: Some(manifest.trace_id.clone()), ..options.clone() };
     let against = Against { ledger, pin, view: Some(view), onlooker: Some(&mut copies) };
     Ok(verify_against(&source, &options, Evidence::Read, against, findings)?)
+}
+
+/// Objects and lists of one line, an event's or one of the log's.
+const LINE_CONTAINERS_MAX: usize = 8_192;
+
+/// Whether the tree of a line would be far larger than the line.
+fn heavy(line: &[u8]) -> bool {
+    // A shorter one cannot open so many.
+    line.len() > LINE_CONTAINERS_MAX && containers(line) > LINE_CONTAINERS_MAX
+}
+
+fn too_heavy() -> String {
+    format!("has more than {LINE_CONTAINERS_MAX} objects and lists")
 }
 
 fn plain(member: &Member) -> Result<(), Stop> {
@@ -351,13 +386,23 @@ struct Copies<'a> {
     source: &'a CapSource<'a>,
     manifest: &'a CapManifest,
     tally: CapTally,
+    no_events: u64,
     root: Option<Hash>,
     origin: String,
 }
 
 impl Onlooker for Copies<'_> {
-    fn event(&mut self, event: &Event) {
-        self.tally.meet(event);
+    fn line(&mut self, event: Option<&Event>) -> io::Result<()> {
+        match event {
+            Some(event) => self.tally.meet(event),
+            // Nothing comes of reading on.
+            None => self.no_events += 1,
+        }
+        if self.no_events > NO_EVENTS_MAX {
+            let why = format!("`{EVENTS}` has more than {NO_EVENTS_MAX} lines that are no events");
+            return Err(Stop::Refused(why).into());
+        }
+        Ok(())
     }
 
     fn end(&mut self, findings: &mut Findings) -> io::Result<()> {

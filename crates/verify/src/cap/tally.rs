@@ -68,6 +68,14 @@ impl CapTally {
             let report = event.payload.get("report_artifact").and_then(Value::as_str);
             self.report = report.and_then(|text| text.parse().ok());
         }
+        if event.event_type == EventType::FinalStatementSigned
+            && let Some(begin) = &mut self.begin
+            && begin.objective.is_empty()
+        {
+            // A recording is called what it was sealed as.
+            let called = event.payload.get("final_verdict").and_then(Value::as_str);
+            begin.objective = called.unwrap_or_default().to_owned();
+        }
         if let Some((action, receipt)) = action_of(event) {
             self.meet_action(action, receipt);
         }

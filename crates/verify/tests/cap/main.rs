@@ -6,6 +6,7 @@ mod archive;
 mod hostile;
 mod interop;
 mod sealed;
+mod table;
 
 use std::io::{self, Cursor, Read};
 use std::path::PathBuf;

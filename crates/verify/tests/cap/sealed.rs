@@ -10,7 +10,7 @@ use countersign_format::id::Ulid;
 use countersign_format::receipt::{ActionType, Record, verify_chain};
 use countersign_format::risk::RiskClass;
 use countersign_protocol::receipts::Parent;
-use countersign_protocol::recording::{RecordedAction, RecordingCommand};
+use countersign_protocol::recording::{RecordedAction, RecordingCommand, Reporter};
 use countersign_testkit::{TestHome, note};
 use countersign_verify::cap::{CapOwner, cap_contents};
 use countersign_verify::{FileSource, OpenTraces, exit_status};
@@ -25,6 +25,8 @@ fn action(number: u32, output: ArtifactDescriptor) -> RecordingCommand {
         description: format!("change {number} \u{e9}"),
         paths: vec!["src/main.rs".to_owned()],
         token: None,
+        call_id: None,
+        reporter: Reporter::Agent,
         risk: RiskClass::Low,
         input: Some(output.clone()),
         redactions: Vec::new(),

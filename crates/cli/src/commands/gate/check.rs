@@ -1,9 +1,10 @@
 //! `countersign gate check`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use countersign_format::json;
 use countersign_gate::{Decision, Gate, Opinion, Policy, REQUEST_BYTES_MAX};
+use countersign_runtime::actions::plain_paths;
 use serde_json::json;
 
 use super::asked::{self, AskedAction};
@@ -33,11 +34,14 @@ pub(super) fn run(args: &CheckActionArgs, caller: &mut Caller) -> Result<Exit, C
     };
     let value = json::read_up_to(&document.bytes, REQUEST_BYTES_MAX)
         .map_err(|error| no_action(error.to_string()))?;
-    let AskedAction { request, ignored } = asked::read(&value).map_err(no_action)?;
+    let AskedAction { mut request, ignored } = asked::read(&value).map_err(no_action)?;
     if !ignored.is_empty() {
         caller.output.warning(format_args!("these members mean nothing: {}", ignored.join(", ")));
     }
-    let opinion = in_force(caller)?.decide(&request);
+    let (gate, directory) = in_force(caller)?;
+    request.paths = plain_paths(&directory, request.paths.iter().map(String::as_str));
+    request.set_directory(&directory.to_string_lossy());
+    let opinion = gate.decide(&request);
     tell(&opinion, caller)?;
     Ok(match opinion.verdict.decision() {
         Decision::Allow => Exit::Done,
@@ -46,13 +50,18 @@ pub(super) fn run(args: &CheckActionArgs, caller: &mut Caller) -> Result<Exit, C
     })
 }
 
-/// The gate of the workspace, or the built-in one.
-fn in_force(caller: &mut Caller) -> Result<Gate, CommandError> {
+/// The gate of the workspace, or the built-in one; and the directory from which paths are named.
+fn in_force(caller: &mut Caller) -> Result<(Gate, PathBuf), CommandError> {
+    let here = |error| CommandError::failed_doing("cannot tell where this is", error);
     if caller.home.is_none() && caller.home().is_err() {
         caller.output.note("no workspace here: the built-in policy decides");
-        return Ok(Gate::from_bytes(Policy::built_in().as_bytes(), None));
+        let gate = Gate::from_bytes(Policy::built_in().as_bytes(), None);
+        return Ok((gate, std::env::current_dir().map_err(here)?));
     }
-    Ok(caller.workspace()?.gate().map_err(explain)?.gate)
+    let workspace = caller.workspace()?;
+    let home = std::path::absolute(workspace.home()).map_err(here)?;
+    let directory = home.parent().map_or(home.clone(), Path::to_owned);
+    Ok((workspace.gate().map_err(explain)?.gate, directory))
 }
 
 fn tell(opinion: &Opinion, caller: &mut Caller) -> Result<(), CommandError> {

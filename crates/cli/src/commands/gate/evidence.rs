@@ -3,18 +3,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use countersign_format::cap::{CapError, CapReader};
 use countersign_format::event::{Event, Reading};
 use countersign_format::hash::Hash;
 use countersign_format::json::LINE_BYTES_MAX;
-use countersign_runtime::gate::RecordedDecision;
+use countersign_runtime::gate::{AskedIntent, RecordedDecision};
 use countersign_verify::cap::members::{ARTIFACTS, EVENTS};
-use countersign_verify::{FileSource, Source as _, StoredArtifact, open_regular};
+use countersign_verify::cap::{OpenedCap, verify_cap};
+use countersign_verify::{
+    FileSource, Lines, Options, Profile, RawLine, Source as _, StoredArtifact, open_regular,
+};
 
 use crate::commands::trace::LedgerFile;
+use crate::commands::verify::new_report;
 use crate::place::find_trace;
 use crate::{Caller, CommandError};
 
@@ -39,6 +43,11 @@ impl Evidence {
                 let file = ledger.path().to_owned();
                 return Ok(Self::Sealed { file, held: BTreeMap::new() });
             }
+            if !begins_with_an_event(ledger.path()) {
+                let error = format!("`{target}` is not a sealed file or trace");
+                return Err(CommandError::failed(error)
+                    .with_hint(format!("run `countersign verify {target}` to see what is wrong")));
+            }
             let source = FileSource::in_home(&home_of(ledger.path()), ledger.path().to_owned());
             return Ok(Self::Trace { ledger, source });
         }
@@ -50,17 +59,39 @@ impl Evidence {
 
     /// Every decision of the gate in the trace, in order.
     pub(super) fn decisions(&self) -> Result<Vec<RecordedDecision>, CommandError> {
-        let mut found = Vec::new();
+        let mut found = Decisions::default();
         match self {
             Self::Trace { ledger, .. } => ledger.each(|stored| {
-                found.extend(decision_in(&stored.event, stored.index));
+                found.meet(&stored.event, stored.index);
                 Ok(())
             })?,
             Self::Sealed { file, .. } => {
-                each_sealed_event(file, |event, index| found.extend(decision_in(event, index)))?;
+                each_sealed_event(file, |event, index| found.meet(event, index))?;
             }
         }
-        Ok(found)
+        Ok(found.made)
+    }
+
+    /// Why a sealed file cannot be relied on; a trace is not looked at here.
+    pub(super) fn failures(&self) -> Result<Vec<String>, CommandError> {
+        let Self::Sealed { file, .. } = self else { return Ok(Vec::new()) };
+        let failed = |error| refused(file, CapError::Io(error));
+        let (now, report_id) = new_report().map_err(failed)?;
+        let options = Options {
+            trusted_roots: BTreeSet::new(),
+            keys: Vec::new(),
+            profile: Profile::DEFAULT,
+            expect_trace: None,
+            expect_head: None,
+            expect_count: None,
+            report_id,
+            now,
+        };
+        let open = || open_regular(file).map(|file| Box::new(file) as OpenedCap);
+        let nothing =
+            FileSource { events: PathBuf::new(), log: None, checkpoints: Vec::new(), store: None };
+        let verdict = verify_cap(&open, &nothing, &options).map_err(failed)?;
+        Ok(verdict.report.failures.into_iter().map(|failure| failure.message).collect())
     }
 
     /// Makes ready what these decisions rest on.
@@ -89,10 +120,37 @@ impl Evidence {
     }
 }
 
-fn decision_in(event: &Event, index: u64) -> Option<RecordedDecision> {
-    let mut decision = RecordedDecision::of(event)?;
-    decision.seq = index;
-    Some(decision)
+/// Decisions, each with the intent that it is about.
+#[derive(Debug, Default)]
+struct Decisions {
+    asked: BTreeMap<String, AskedIntent>,
+    made: Vec<RecordedDecision>,
+}
+
+impl Decisions {
+    fn meet(&mut self, event: &Event, index: u64) {
+        if let Some(asked) = AskedIntent::of(event) {
+            self.asked.insert(asked.event_id().to_owned(), asked);
+        }
+        if let Some(mut decision) = RecordedDecision::of(event) {
+            decision.seq = index;
+            let asked = self.asked.remove(&decision.intent_id);
+            self.made.push(decision.about(asked));
+        }
+    }
+}
+
+/// Whether the first line of a file is an event; true of one that cannot be read, which others say.
+fn begins_with_an_event(path: &Path) -> bool {
+    let Ok(file) = open_regular(path) else { return true };
+    let mut lines = Lines::new(BufReader::new(file));
+    match lines.next_line() {
+        Ok(Some(RawLine::Complete(line))) => {
+            Reading::of(line).is_ok_and(|reading| reading.into_event().is_some())
+        }
+        Ok(_) => false,
+        Err(_) => true,
+    }
 }
 
 /// The store that a ledger lies in, by where it lies: `traces/<id>/events.jsonl` below it.

@@ -9,8 +9,10 @@ use crate::{Caller, CommandError, Exit, Format};
 /// Why a recorded action was decided so, and whether it would be decided so again
 ///
 /// Reads the request, the policy and the model that the decision names, decides again, and compares
-/// the decision and every reason. Exits with 0 if they are the same and with 3 if something differs.
-/// Nothing is verified: `countersign verify` says whether the record itself can be relied on.
+/// the decision and every reason; and the request with the intent, and the review with the decision.
+/// Exits with 0 if they are the same and with 3 if something differs. A sealed file is verified first,
+/// and 3 is the answer if it does not hold. A trace is not: `countersign verify` says whether it can be
+/// relied on.
 #[derive(Debug, clap::Args)]
 pub(super) struct ExplainArgs {
     /// The trace's id or the beginning of it, its directory, an `events.jsonl` or a `.cap`
@@ -21,9 +23,16 @@ pub(super) struct ExplainArgs {
 
 pub(super) fn run(args: &ExplainArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
     let mut evidence = Evidence::find(&args.target, caller)?;
+    let failures = evidence.failures()?;
     let chosen = choose(evidence.decisions()?, args)?;
     evidence.hold(&chosen)?;
-    let mut same = true;
+    let mut same = failures.is_empty();
+    if let (Format::Text, false) = (caller.output.format(), same) {
+        caller.output.line(format_args!("`{}` does not verify", args.target))?;
+        for failure in &failures {
+            caller.output.line(format_args!("  {failure}"))?;
+        }
+    }
     let mut answers = Vec::new();
     for decision in chosen {
         let replayed = replay(decision, |hash, max| evidence.artifact(hash, max))
@@ -35,7 +44,9 @@ pub(super) fn run(args: &ExplainArgs, caller: &mut Caller) -> Result<Exit, Comma
         }
     }
     if caller.output.format() == Format::Json {
-        caller.output.json(&json!({ "same": same, "decisions": answers }))?;
+        caller.output.json(&json!({
+            "same": same, "decisions": answers, "failures": failures,
+        }))?;
     }
     Ok(if same { Exit::Done } else { Exit::No })
 }
@@ -53,7 +64,10 @@ fn choose(
     let number: Option<u64> = event.parse().ok();
     let is_meant = |decision: &RecordedDecision| match number {
         Some(number) => decision.seq == number || decision.intent == Some(number),
-        None => decision.event_id.starts_with(&event.to_lowercase()),
+        None => {
+            let id = event.to_lowercase();
+            decision.event_id.starts_with(&id) || decision.intent_id.starts_with(&id)
+        }
     };
     let places: Vec<String> = decisions.iter().map(|it| it.seq.to_string()).take(20).collect();
     let chosen: Vec<RecordedDecision> = decisions.into_iter().filter(is_meant).collect();

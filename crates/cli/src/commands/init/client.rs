@@ -27,10 +27,7 @@ pub(super) fn run(
     caller: &mut Caller,
 ) -> Result<Exit, CommandError> {
     let home = store(undo, caller)?;
-    let beside = home.parent().unwrap_or(&home).join(CLIENT_FILE);
-    // A link leads to the file that the client reads.
-    let named = client.map_or(beside, Path::to_owned);
-    let file = named.canonicalize().unwrap_or(named);
+    let file = edited_file(client, &home);
     let failed =
         |error| CommandError::failed_doing(format!("cannot edit `{}`", file.display()), error);
     let text = match fs::read_to_string(&file) {
@@ -55,8 +52,16 @@ pub(super) fn run(
     tell(caller, &file, &entry, done, undo)
 }
 
+/// The configuration that is edited.
+pub(super) fn edited_file(client: Option<&Path>, home: &Path) -> PathBuf {
+    let beside = home.parent().unwrap_or(home).join(CLIENT_FILE);
+    // A link leads to the file that the client reads.
+    let named = client.map_or(beside, Path::to_owned);
+    named.canonicalize().unwrap_or(named)
+}
+
 /// The store that the entry names; made if there is none, unless the entry is to go.
-fn store(undo: bool, caller: &mut Caller) -> Result<PathBuf, CommandError> {
+pub(super) fn store(undo: bool, caller: &mut Caller) -> Result<PathBuf, CommandError> {
     let home = match caller.home() {
         Ok(home) if home.is_dir() || undo => home,
         _ if undo => caller.new_home()?,
@@ -82,7 +87,7 @@ fn entry(home: &Path) -> Result<Value, CommandError> {
 }
 
 /// Puts the new text in the old one's place at once: a client may be reading it.
-fn replace(file: &Path, text: &str) -> io::Result<()> {
+pub(super) fn replace(file: &Path, text: &str) -> io::Result<()> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let draft = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
     let mut made = fs::OpenOptions::new().write(true).create_new(true).open(&draft)?;

@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 /// The member that lists servers, and our name in it.
 const SERVERS: &str = "mcpServers";
+/// What some clients call that member.
+const OTHER_SERVERS: &str = "servers";
 const NAME: &str = "countersign";
 
 /// Why a file is left alone.
@@ -21,6 +23,8 @@ pub(super) enum ClientFileFault {
     NotAnObject,
     #[error("`mcpServers` in it is not an object")]
     ServersNotAnObject,
+    #[error("it lists no servers, neither in `mcpServers` nor in `servers`")]
+    NoServers,
     #[error("`{0}` is in it twice")]
     Twice(&'static str),
 }
@@ -68,13 +72,26 @@ fn servers(entry: &Value) -> Value {
 }
 
 /// What lies where in a file.
-struct File {
+pub(super) struct File {
     root: Object,
     servers: Option<Object>,
     entry: Option<Member>,
 }
 
 impl File {
+    /// The object that lists servers, in the text of any client that we know.
+    pub(super) fn listed(text: &str) -> Result<Object, ClientFileFault> {
+        let file = Self::read(text)?;
+        if let Some(servers) = file.servers {
+            return Ok(servers);
+        }
+        let found = file.root.only(OTHER_SERVERS)?.ok_or(ClientFileFault::NoServers)?;
+        match text.as_bytes().get(found.value.start) {
+            Some(b'{') => Ok(Object::at(text, found.value.start)),
+            _ => Err(ClientFileFault::NoServers),
+        }
+    }
+
     fn read(text: &str) -> Result<Self, ClientFileFault> {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| ClientFileFault::NotJson(error.to_string()))?;
@@ -95,23 +112,23 @@ impl File {
 }
 
 /// An object in a text that is known to be JSON.
-struct Object {
+pub(super) struct Object {
     /// From its `{` to after its `}`.
     span: Range<usize>,
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
 }
 
 #[derive(Clone)]
-struct Member {
-    key: String,
+pub(super) struct Member {
+    pub(super) key: String,
     /// From the key's quote to the end of the value.
     span: Range<usize>,
-    value: Range<usize>,
+    pub(super) value: Range<usize>,
 }
 
 impl Object {
     /// The object that begins at or after `from`.
-    fn at(text: &str, from: usize) -> Self {
+    pub(super) fn at(text: &str, from: usize) -> Self {
         let mut scan = Scan { bytes: text.as_bytes(), at: from };
         scan.space();
         let start = scan.at;
@@ -139,7 +156,7 @@ impl Object {
         Self { span: start..(scan.at + 1).min(text.len()), members }
     }
 
-    fn only(&self, key: &'static str) -> Result<Option<Member>, ClientFileFault> {
+    pub(super) fn only(&self, key: &'static str) -> Result<Option<Member>, ClientFileFault> {
         let mut found = self.members.iter().filter(|member| member.key == key);
         match (found.next(), found.next()) {
             (_, Some(_)) => Err(ClientFileFault::Twice(key)),
@@ -202,8 +219,26 @@ impl Scan<'_> {
     }
 }
 
+/// The elements of the array that begins at `from`.
+pub(super) fn elements(text: &str, from: usize) -> Vec<Range<usize>> {
+    let mut scan = Scan { bytes: text.as_bytes(), at: from + 1 };
+    let mut elements = Vec::new();
+    loop {
+        scan.space();
+        match scan.byte() {
+            Some(b',') => scan.at += 1,
+            None | Some(b']') => return elements,
+            Some(_) => {
+                let begin = scan.at;
+                scan.value();
+                elements.push(begin..scan.at);
+            }
+        }
+    }
+}
+
 /// How the members of an object are laid out.
-struct Layout {
+pub(super) struct Layout {
     /// What a member begins with: nothing if all is on one line, else a line break and spaces.
     indent: Option<String>,
     /// The same for what encloses it.
@@ -217,7 +252,7 @@ impl Layout {
         Self { indent: Some("  ".to_owned()), outer: String::new(), step: "  ".to_owned() }
     }
 
-    fn of(text: &str, object: &Object) -> Self {
+    pub(super) fn of(text: &str, object: &Object) -> Self {
         let outer = line_indent(text, object.span.start);
         let inside = text.get(object.span.clone()).unwrap_or_default();
         let first = object.members.first().map(|member| member.span.start);
@@ -237,7 +272,7 @@ impl Layout {
     }
 
     /// A value as a member's, in this layout.
-    fn value(&self, value: &Value) -> String {
+    pub(super) fn value(&self, value: &Value) -> String {
         let Some(indent) = &self.indent else { return value.to_string() };
         pretty(value, indent, &self.step)
     }
@@ -275,7 +310,7 @@ fn placed(layout: &Layout, key: &str, value: &Value) -> String {
 }
 
 /// The text with one more member at the end of an object.
-fn inserted(text: &str, object: &Object, key: &str, value: &Value) -> String {
+pub(super) fn inserted(text: &str, object: &Object, key: &str, value: &Value) -> String {
     let layout = Layout::of(text, object);
     let Some(last) = object.members.last() else {
         return spliced(text, object.span.clone(), &placed(&layout, key, value));
@@ -289,7 +324,7 @@ fn inserted(text: &str, object: &Object, key: &str, value: &Value) -> String {
 }
 
 /// What goes when a member goes: it, and one comma with the space on that side.
-fn removal(text: &str, object: &Object, member: &Member) -> Range<usize> {
+pub(super) fn removal(text: &str, object: &Object, member: &Member) -> Range<usize> {
     let at = object.members.iter().position(|other| other.span == member.span).unwrap_or(0);
     let before = at.checked_sub(1).and_then(|before| object.members.get(before));
     match (before, object.members.get(at + 1)) {
@@ -302,7 +337,7 @@ fn removal(text: &str, object: &Object, member: &Member) -> Range<usize> {
     }
 }
 
-fn spliced(text: &str, span: Range<usize>, replacement: &str) -> String {
+pub(super) fn spliced(text: &str, span: Range<usize>, replacement: &str) -> String {
     let before = text.get(..span.start).unwrap_or_default();
     let after = text.get(span.end..).unwrap_or_default();
     format!("{before}{replacement}{after}")

@@ -1,7 +1,11 @@
 //! `countersign init`.
 
+mod claude_code;
 mod client;
 mod client_file;
+mod git;
+mod settings_file;
+mod wrap;
 
 use std::path::PathBuf;
 
@@ -17,18 +21,38 @@ use crate::{Caller, CommandError, Exit, Format};
 /// The store goes to `.countersign` (or to `--home`), which git is told to ignore. Private keys go
 /// outside of it, to the settings directory, and the new root is added to the roots that you trust.
 ///
-/// With `--mcp`, an MCP client is told to start `countersign mcp`; the workspace may be there already.
+/// With `--mcp`, an MCP client is told to start `countersign mcp`; with `--wrap`, all servers in its
+/// configuration go through `countersign proxy`; with `--claude-code`, Claude Code is told to run
+/// `countersign hook claude-code`; with `--git`, git names the traces that changed the files of a commit in
+/// its message. The workspace may be there already.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InitArgs {
     /// Tell an MCP client of the recorder, by an entry in its configuration
-    #[arg(long)]
+    #[arg(long, group = "wiring")]
     mcp: bool,
     /// The client's configuration, instead of `.mcp.json` beside the store
-    #[arg(long, value_name = "FILE", requires = "mcp")]
+    #[arg(long, value_name = "FILE")]
     client: Option<PathBuf>,
-    /// Take the entry out again; the workspace stays
-    #[arg(long, requires = "mcp")]
+    /// Tell Claude Code to ask and record before and after each tool call, by hooks in its settings
+    #[arg(long, group = "wiring")]
+    claude_code: bool,
+    /// Claude Code's settings, instead of `.claude/settings.json` beside the store
+    #[arg(long, value_name = "FILE", requires = "claude_code")]
+    settings: Option<PathBuf>,
+    #[command(flatten)]
+    hook: claude_code::HookChoice,
+    /// Have git name the traces of a commit in its message, by a `prepare-commit-msg` hook
+    #[arg(long, group = "wiring")]
+    git: bool,
+    /// Take the entry, or the hooks, out again; the workspace stays
+    #[arg(long, requires = "wiring")]
     undo: bool,
+    /// Put the proxy before every server in the client's configuration
+    #[arg(long, conflicts_with = "wiring")]
+    wrap: bool,
+    /// Take it away again; every other byte stays
+    #[arg(long, conflicts_with_all = ["wiring", "wrap"])]
+    unwrap: bool,
 }
 
 /// Makes a workspace for a command that found none, and says so.
@@ -44,6 +68,20 @@ pub(crate) fn make(caller: &mut Caller) -> Result<Workspace, CommandError> {
 pub(crate) fn run(args: &InitArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
     if args.mcp {
         return client::run(args.client.as_deref(), args.undo, caller);
+    }
+    if args.claude_code {
+        return claude_code::run(args.settings.as_deref(), args.undo, &args.hook, caller);
+    }
+    if args.git {
+        return git::run(args.undo, caller);
+    }
+    if args.wrap || args.unwrap {
+        let direction = if args.wrap { wrap::Direction::Wrap } else { wrap::Direction::Unwrap };
+        return wrap::run(args.client.as_deref(), direction, caller);
+    }
+    if args.client.is_some() {
+        let error = "`--client` says whose configuration is edited, and nothing is to be edited";
+        return Err(CommandError::usage(error).with_hint("add `--mcp`, `--wrap` or `--unwrap`"));
     }
     let (config, home) = (caller.config()?, caller.new_home()?);
     let workspace =

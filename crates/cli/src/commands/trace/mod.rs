@@ -4,11 +4,13 @@ mod abort;
 mod diff;
 mod events;
 mod follow;
+mod for_what;
 mod ledger_file;
 mod list;
 mod projection;
 mod show;
 mod skeleton;
+mod trailer;
 
 pub(crate) use ledger_file::LedgerFile;
 
@@ -29,6 +31,9 @@ enum TraceCommand {
     Follow(follow::FollowArgs),
     Diff(diff::DiffArgs),
     Abort(abort::AbortArgs),
+    For(for_what::ForArgs),
+    #[command(hide = true)]
+    Trailer(trailer::TrailerArgs),
 }
 
 pub(crate) fn run(args: &TraceArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
@@ -38,5 +43,7 @@ pub(crate) fn run(args: &TraceArgs, caller: &mut Caller) -> Result<Exit, Command
         TraceCommand::Follow(args) => follow::run(args, caller),
         TraceCommand::Diff(args) => diff::run(args, caller),
         TraceCommand::Abort(args) => abort::run(args, caller),
+        TraceCommand::For(args) => for_what::run(args, caller),
+        TraceCommand::Trailer(args) => trailer::run(args, caller),
     }
 }

@@ -188,7 +188,7 @@ pub(super) fn options(args: &VerifyArgs, caller: &Caller) -> Result<Options, Com
 }
 
 /// The time of a report, and an id for it.
-fn new_report() -> std::io::Result<(Timestamp, String)> {
+pub(super) fn new_report() -> std::io::Result<(Timestamp, String)> {
     let mut random = [0; 16];
     SystemEntropy.fill(&mut random).map_err(std::io::Error::other)?;
     let now = SystemClock.now();

@@ -1,6 +1,8 @@
 //! From a connection to a sealed file that a stranger can check.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::json;
 
@@ -24,6 +26,35 @@ pub(super) fn check_sealed(place: &Place, cap_file: &str) {
     assert_eq!(unpinned.code, 4, "{unpinned}");
     let pinned = stranger.run(&["verify", "session.cap", "--trust", &root_of(place)]);
     assert_eq!(pinned.code, 0, "{pinned}");
+    let (code, said) = as_capseal_reads(&stranger.path().join("session.cap"));
+    assert_eq!(code, Some(0), "{said}");
+}
+
+/// What CapSeal's own verifier would say, by a reader that shares nothing with ours.
+fn as_capseal_reads(file: &Path) -> (Option<i32>, String) {
+    let python = std::env::var_os("COUNTERSIGN_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/independent/capseal.py");
+    let ended = Command::new(python).arg(script).arg(file).output().unwrap();
+    let said = [ended.stdout, ended.stderr].concat();
+    (ended.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn the_reader_that_stands_for_capseal_takes_its_files_and_refuses_others() {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases/interop");
+    let mut taken = 0;
+    for file in fs::read_dir(&cases).unwrap().map(|entry| entry.unwrap().path()) {
+        if file.extension().is_some_and(|extension| extension == "cap") {
+            let (code, said) = as_capseal_reads(&file);
+            assert_eq!(code, Some(0), "{}: {said}", file.display());
+            taken += 1;
+        }
+    }
+    assert!(taken > 0);
+    let place = Place::empty();
+    let bad = place.path().join("bad.cap");
+    fs::write(&bad, b"no archive").unwrap();
+    assert_eq!(as_capseal_reads(&bad).0, Some(20));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What becomes of tools when their recorder dies, and of the command by which it enters a sandbox.
 
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -59,8 +60,15 @@ fn tools_die_with_their_recorder() {
 #[test]
 fn survivors_are_found_by_their_marker_and_ended() {
     let marker = format!("survivors-of-{}", std::process::id());
-    let spawn =
-        |marker: &str| Command::new("sleep").arg("1000").env(MARKER, marker).spawn().unwrap();
+    let spawn = |marker: &str| {
+        let mut command = Command::new("cat");
+        command.env(MARKER, marker).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A process that has only just been made has no environment yet.
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        child
+    };
     let (mut one, mut two) = (spawn(&marker), spawn(&marker));
     let mut other = spawn(&format!("{marker}-other"));
     assert_eq!(end_survivors(&marker).unwrap(), 2);

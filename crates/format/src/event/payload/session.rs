@@ -155,6 +155,8 @@ pub(super) static TOOL_INTENT_SIGNED: Fields = table(
         opt("paths", TEXTS),
         opt("despite", REF),
         opt("input_form", Shape::OneOf(&["canonical", "raw"])),
+        opt("input_artifact", Shape::Hash),
+        opt("call_id", Shape::Text),
         opt("proposal", REF),
         opt("acknowledged_conditions", Shape::List(&Shape::Name)),
         opt("action_index", SIZE),
@@ -343,6 +345,7 @@ pub(super) static TOOLS_LISTED: Fields = table(
         req("server", Shape::NonEmptyText),
         req("tool_count", SIZE),
         req("tools_artifact", Shape::Hash),
+        opt("changed", TEXTS),
         opt("on_behalf_of", BEHALF),
     ],
 );

@@ -7,7 +7,7 @@ use crate::guard::place::components;
 use crate::guard::rule::Example::{Content, Read, Run, Write};
 use crate::guard::rule::{Matcher, Rule};
 use crate::guard::scene::{Scene, Step};
-use crate::guard::wrapper::value_of;
+use crate::guard::wrapper::{is_interpreter, value_of};
 
 use super::git::git;
 
@@ -88,9 +88,13 @@ pub(super) static RULES: &[Rule] = &[
         because: "decides what agents may do, or what is recorded of them",
         decision: Decision::Deny,
         risk: RiskClass::Critical,
-        matches: Matcher::Scene(|scene| touched_for_writing(scene, is_agent_file)),
+        matches: Matcher::Scene(|scene| {
+            touched_for_writing(scene, is_agent_file).or_else(|| written_within(scene))
+        }),
         must: &[
             Write(".claude/settings.json"),
+            Run("cd .claude && echo x > settings.json"),
+            Run("find .countersign -delete"),
             Run("echo '{}' > .mcp.json"),
             Run("cp x .countersign/log/events.jsonl"),
             Run("touch .cursor/rules/x"),
@@ -100,7 +104,30 @@ pub(super) static RULES: &[Rule] = &[
             Read(".claude/settings.json"),
             Run("cat .mcp.json"),
             Run("ls .countersign"),
+            Run("cd .claude && ls"),
+            Run("find .countersign -name x"),
             Write("docs/claude.md"),
+        ],
+    },
+    Rule {
+        id: "agent-files-in-code",
+        because: "code that names what decides what agents may do, or what is recorded of them",
+        decision: Decision::Ask,
+        risk: RiskClass::Elevated,
+        matches: Matcher::Scene(|scene| {
+            scene.find(|step| {
+                let mut code = step.args.iter().chain(&step.input).map(|word| &*word.text);
+                is_interpreter(&step.program) && code.any(names_agent_file)
+            })
+        }),
+        must: &[
+            Run("python3 -c \"open('.claude/settings.json','w').write('{}')\""),
+            Run("node -e \"require('fs').rmSync('.countersign',{recursive:true})\""),
+            Run("perl -e 'unlink \".mcp.json\"'"),
+        ],
+        must_not: &[
+            Run("python3 -m json.tool .claude/settings.json"),
+            Run("python3 -c 'print(1)'"),
         ],
     },
     Rule {
@@ -211,6 +238,7 @@ pub(super) fn written(step: &Step) -> Vec<&str> {
         | "chmod" | "chown" | "chgrp" | "sponge" | "setfacl" | "patch" | "ed" | "ex" => {
             files.extend(step.operands());
         }
+        "find" if step.has("-delete") => files.extend(step.operands()),
         "dd" => files.extend(step.args.iter().filter_map(|word| word.text.strip_prefix("of="))),
         "sed" | "perl" | "yq" if step.flag("i", &["in-place", "inplace"]) => {
             files.extend(step.operands());
@@ -320,8 +348,23 @@ fn is_pipeline_file(path: &str) -> bool {
         })
 }
 
+/// What decides what agents may do, or what is recorded of them.
+const AGENT_FILES: &[&str] =
+    &[".countersign", ".capseal", ".claude", ".codex", ".cursor", ".mcp.json", ".gemini"];
+
 fn is_agent_file(path: &str) -> bool {
-    const NAMES: &[&str] =
-        &[".countersign", ".capseal", ".claude", ".codex", ".cursor", ".mcp.json", ".gemini"];
-    components(path).iter().any(|part| NAMES.contains(&&**part))
+    components(path).iter().any(|part| AGENT_FILES.contains(&&**part))
+}
+
+/// Whether a word is code, and not just a path, that names such a file.
+fn names_agent_file(word: &str) -> bool {
+    word.contains(['(', '\'', '"', ';', '\n']) && AGENT_FILES.iter().any(|name| word.contains(name))
+}
+
+/// What writes a file by its name alone, after the shell has gone to where such files are.
+fn written_within(scene: &Scene<'_>) -> Option<String> {
+    let goes = |step: &Step| step.is(&["cd", "pushd"]) && step.operands().any(is_agent_file);
+    let inside = scene.steps.iter().position(goes)?;
+    let writes = |step: &&Step| !written(step).is_empty();
+    scene.steps.iter().skip(inside).find(writes).map(Step::quote)
 }

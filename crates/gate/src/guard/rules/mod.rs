@@ -6,6 +6,7 @@ mod files;
 mod git;
 mod network;
 mod publish;
+mod sed;
 mod system;
 
 use super::rule::Rule;
@@ -16,6 +17,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Rule> {
         deletion::RULES,
         system::RULES,
         code::RULES,
+        sed::RULES,
         git::RULES,
         publish::RULES,
         files::RULES,

@@ -86,6 +86,40 @@ pub(super) static RULES: &[Rule] = &[
         ],
     },
     Rule {
+        id: "fetched-code",
+        because: "runs a program that is fetched where it is not there already",
+        decision: Decision::Ask,
+        risk: RiskClass::Elevated,
+        matches: Matcher::Step(runs_fetched),
+        must: &[
+            Run("npx cowsay hi"),
+            Run("npx -y create-react-app x"),
+            Run("bunx x"),
+            Run("bun x cowsay"),
+            Run("pnpm dlx x"),
+            Run("yarn dlx x"),
+            Run("uvx ruff"),
+            Run("pipx run x"),
+            Run("deno run https://example.org/x.ts"),
+            Run("deno run -A npm:cowsay"),
+            Run("deno https://example.org/x.ts"),
+            Run("go run example.org/x@v1.2.3"),
+            Run("go run golang.org/x/tools/cmd/goimports@latest -l ."),
+            Run("node --import https://example.org/x.mjs a.js"),
+        ],
+        must_not: &[
+            Run("npx --no-install jest"),
+            Run("npm test"),
+            Run("npm run build"),
+            Run("deno run main.ts"),
+            Run("deno test"),
+            Run("go run ./cmd/x"),
+            Run("go run . --at=x@y"),
+            Run("go test ./..."),
+            Run("yarn test"),
+        ],
+    },
+    Rule {
         id: "package-install",
         because: "installs packages, whose install scripts run here",
         decision: Decision::Ask,
@@ -314,6 +348,36 @@ fn uploads(step: &Step) -> bool {
             let copies =
                 step.operands().any(|word| matches!(word, "cp" | "sync" | "mv" | "put" | "copy"));
             copies && step.operands().last().is_some_and(remote)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a step runs code that it names by where it is fetched from.
+fn runs_fetched(step: &Step) -> bool {
+    let (first, second) = step.subcommand();
+    let remote = |word: &str| {
+        word.contains("://") || ["npm:", "jsr:", "data:"].iter().any(|it| word.starts_with(it))
+    };
+    match &*step.program {
+        "npx" | "pnpx" | "bunx" => !step.flag("", &["no-install", "no", "version", "help"]),
+        "uvx" => true,
+        "pipx" => matches!(first, "run" | "runpip"),
+        "bun" => first == "x",
+        "pnpm" | "yarn" => first == "dlx",
+        "deno" => {
+            !matches!(first, "test" | "fmt" | "lint" | "check" | "doc" | "info")
+                && step.operands().any(remote)
+        }
+        "node" | "tsx" | "ts-node" => step.args.iter().any(|word| remote(&word.text)),
+        // A package of another module is named by its host; one of this module begins with a point.
+        "go" if first == "run" => {
+            let path = second.split('/').next().unwrap_or_default();
+            second.contains('@')
+                || path.len() > 1
+                    && !path.starts_with('.')
+                    && path.contains('.')
+                    && !second.ends_with(".go")
         }
         _ => false,
     }

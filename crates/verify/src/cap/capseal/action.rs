@@ -1,6 +1,7 @@
 //! One action of a session, by itself: what it says in each of its copies, and its row.
 
 use countersign_format::hash::Hash;
+use countersign_format::json::line::containers;
 use countersign_format::python::{self, PyObject, PyString, PyValue};
 use countersign_format::receipt::{
     ActionType, AgentAction, ChainFault, CheckedReceipt, GateDecision, PolicyVerdict, ReceiptForm,
@@ -23,8 +24,21 @@ pub(super) struct RecordSeen {
     pub(super) leaves: [Hash; 2],
 }
 
+/// Objects and lists of one action: what its tree costs follows from them. Short ones hold too few
+/// to be counted.
+const CONTAINERS_MAX: usize = 1_024;
+const SHORT_BYTES: usize = 8 << 10;
+
+fn not_heavy(index: u64, document: &[u8]) -> Result<(), String> {
+    if document.len() > SHORT_BYTES && containers(document) > CONTAINERS_MAX {
+        return Err(format!("action {index} has more than {CONTAINERS_MAX} objects and lists"));
+    }
+    Ok(())
+}
+
 /// Looks at a line of `actions.jsonl`.
 pub(super) fn record(index: u64, line: &[u8]) -> Result<RecordSeen, String> {
+    not_heavy(index, line)?;
     match quick_record(index, line) {
         Some(seen) => Ok(seen),
         None => whole_record(index, line),
@@ -33,6 +47,7 @@ pub(super) fn record(index: u64, line: &[u8]) -> Result<RecordSeen, String> {
 
 /// Looks at an element of `actions.json`.
 pub(super) fn listed(index: u64, element: &[u8]) -> Result<Digest, String> {
+    not_heavy(index, element)?;
     match quick_listed(element) {
         Some(digest) => Ok(digest),
         None => whole_listed(index, element),

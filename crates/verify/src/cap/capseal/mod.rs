@@ -24,9 +24,9 @@ use super::feed::{Feed, Hashing, Item, OpenedCap};
 use super::stop::Stop;
 
 /// Actions of one session.
-const ACTIONS_MAX: u64 = 500_000;
-/// Bytes of a document that is kept as a whole.
-const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
+const ACTIONS_MAX: u64 = 200_000;
+/// Bytes of a document that is kept as a whole; its tree may have a hundred times as many.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 10;
 /// Contradictions that are told; more say nothing new.
 const TOLD_MAX: usize = 20;
 
@@ -50,7 +50,7 @@ pub(crate) struct Session {
 
 /// Verifies a session whose manifest was read already.
 pub(crate) fn verify(reader: CapReader<OpenedCap>, manifest: &[u8]) -> Result<Session, Stop> {
-    let manifest = read("manifest.json", manifest)?;
+    let manifest = small_manifest(manifest)?;
     let trace_id = route(&manifest)?;
     let mut intake =
         Intake { documents: Documents { manifest, ..Documents::default() }, ..Intake::default() };
@@ -65,6 +65,15 @@ pub(crate) fn verify(reader: CapReader<OpenedCap>, manifest: &[u8]) -> Result<Se
         }
     }
     intake.end(trace_id)
+}
+
+/// Reads the manifest of a file of CapSeal's, which is short.
+pub(super) fn small_manifest(bytes: &[u8]) -> Result<PyObject, Stop> {
+    let (name, size, max) = ("manifest.json", bytes.len() as u64, DOCUMENT_BYTES_MAX);
+    if size > max {
+        return Err(CapFault::MemberTooLong { name: name.to_owned(), size, max }.into());
+    }
+    Ok(read(name, bytes)?)
 }
 
 /// What is wrong with the container comes before what is wrong with a member: it says more.

@@ -1,6 +1,7 @@
 //! Cutting documents out of a stream: lines, the objects of an array, the items of nested arrays.
 
-use countersign_format::json::LINE_BYTES_MAX;
+/// Bytes of one document.
+const DOCUMENT_BYTES_MAX: usize = 256 << 10;
 
 /// Cuts a stream into lines or into the objects of one array.
 #[derive(Debug)]
@@ -58,8 +59,8 @@ impl Cutter {
     }
 
     fn hold(&mut self, bytes: &[u8]) -> Result<(), String> {
-        if self.held.len() + bytes.len() > LINE_BYTES_MAX {
-            return Err(format!("one of its documents has more than {LINE_BYTES_MAX} bytes"));
+        if self.held.len() + bytes.len() > DOCUMENT_BYTES_MAX {
+            return Err(format!("one of its documents has more than {DOCUMENT_BYTES_MAX} bytes"));
         }
         self.held.extend_from_slice(bytes);
         Ok(())

@@ -1,0 +1,183 @@
+//! `countersign init --claude-code`: Claude Code is told to run our hooks, or no longer.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::client::{replace, store};
+use super::settings_file::{OurHook, with_hooks, without_hooks};
+use crate::{Caller, CommandError, Exit, Format};
+
+/// Where Claude Code looks for the settings of a project.
+const SETTINGS_FILE: &str = ".claude/settings.json";
+/// Seconds that Claude Code waits for a hook: more than the hook's own deadline, since Claude Code lets
+/// the tool run when they are over.
+const TIMEOUT_SECONDS: u64 = 60;
+/// The event before a tool runs; only there may a failure keep anything from going on.
+const BEFORE: &str = "PreToolUse";
+/// All events, and whether they are told apart by a matcher.
+const EVENTS: [(&str, bool); 6] = [
+    (BEFORE, true),
+    ("PostToolUse", true),
+    ("PostToolUseFailure", true),
+    ("SessionStart", false),
+    ("SessionEnd", false),
+    ("SubagentStop", false),
+];
+
+/// How the hooks behave.
+#[derive(Debug, clap::Args)]
+pub(super) struct HookChoice {
+    /// Decide and record, but stop nothing
+    #[arg(long, requires = "claude_code")]
+    shadow: bool,
+    /// Let Claude Code ask as it would without us, also about what the gate allows
+    #[arg(long, requires = "claude_code")]
+    keep_prompts: bool,
+}
+
+/// What was done to the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    Nothing,
+    Written,
+    Removed,
+}
+
+pub(super) fn run(
+    settings: Option<&Path>,
+    undo: bool,
+    choice: &HookChoice,
+    caller: &mut Caller,
+) -> Result<Exit, CommandError> {
+    let home = store(undo, caller)?;
+    let beside = home.parent().unwrap_or(&home).join(SETTINGS_FILE);
+    // A link leads to the file that Claude Code reads.
+    let named = settings.map_or(beside, Path::to_owned);
+    let file = named.canonicalize().unwrap_or(named);
+    let failed =
+        |error| CommandError::failed_doing(format!("cannot edit `{}`", file.display()), error);
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(failed(error)),
+    };
+    let hooks = hooks(&home, choice)?;
+    let new = match undo {
+        true => without_hooks(&text),
+        false => with_hooks(&text, &hooks).map(Some),
+    };
+    let new = new.map_err(|fault| {
+        CommandError::failed_doing(format!("left `{}` as it is", file.display()), fault)
+    })?;
+    let done = match new {
+        Some(new) if new == text => Done::Nothing,
+        Some(new) => {
+            let dir = file.parent().map_or(Ok(()), fs::create_dir_all);
+            dir.and_then(|()| replace(&file, &new)).map_err(failed)?;
+            Done::Written
+        }
+        None => {
+            fs::remove_file(&file).map_err(failed)?;
+            // The directory may be ours as well; one that holds anything stays.
+            let _ = file.parent().map(fs::remove_dir);
+            Done::Removed
+        }
+    };
+    tell(caller, &file, &hooks, done, undo)
+}
+
+/// Our hooks: this program, and this store, wherever Claude Code stands.
+fn hooks(home: &Path, choice: &HookChoice) -> Result<Vec<OurHook>, CommandError> {
+    let program = std::env::current_exe()
+        .map_err(|error| CommandError::failed_doing("cannot tell where this program is", error))?;
+    let mut line = format!("{} --home {} hook claude-code", quoted(&program)?, quoted(home)?);
+    for (chosen, option) in [(choice.shadow, " --shadow"), (choice.keep_prompts, " --keep-prompts")]
+    {
+        if chosen {
+            line.push_str(option);
+        }
+    }
+    Ok(EVENTS
+        .iter()
+        .map(|&(event, matched)| OurHook { event, group: group(event, matched, &line) })
+        .collect())
+}
+
+fn group(event: &str, matched: bool, line: &str) -> Value {
+    let hook = match event {
+        // Claude Code lets the tool run if the hook was killed, or is not there: the shell says
+        // otherwise, and versions that know `onFailure` do so by themselves.
+        BEFORE => json!({
+            "command": format!("{line} || exit 2"),
+            "onFailure": "block",
+            "timeout": TIMEOUT_SECONDS,
+            "type": "command",
+        }),
+        _ => json!({ "command": line, "timeout": TIMEOUT_SECONDS, "type": "command" }),
+    };
+    match matched {
+        true => json!({ "hooks": [hook], "matcher": "*" }),
+        false => json!({ "hooks": [hook] }),
+    }
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> Result<String, CommandError> {
+    let text = path.to_str().ok_or_else(|| {
+        let error = format!("`{}` cannot be written in JSON: it is not UTF-8", path.display());
+        CommandError::failed(error)
+    })?;
+    Ok(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
+fn tell(
+    caller: &mut Caller,
+    file: &Path,
+    hooks: &[OurHook],
+    done: Done,
+    undo: bool,
+) -> Result<Exit, CommandError> {
+    let (output, file) = (&mut caller.output, PathBuf::from(file).display().to_string());
+    if output.format() == Format::Json {
+        let hooks: Vec<&str> = hooks.iter().filter(|_| !undo).map(|hook| hook.event).collect();
+        output
+            .json(&json!({ "settings": file, "hooks": hooks, "changed": done != Done::Nothing }))?;
+        return Ok(Exit::Done);
+    }
+    output.line(format_args!("settings  {file}"))?;
+    match (undo, done) {
+        (_, Done::Nothing) => output.note("nothing to change"),
+        (true, Done::Removed) => output.note("removed: nothing but our hooks was in it"),
+        (true, Done::Written) => output.note("our hooks were taken out"),
+        (false, _) => {
+            output.note("start Claude Code anew; `/hooks` in it shows them");
+            output.note("what it may do is decided by the policy: `countersign gate policy`");
+        }
+    }
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        let words = |path: &str| quoted(Path::new(path)).unwrap();
+        assert_eq!(words("/a b/c"), "'/a b/c'");
+        assert_eq!(words("/it's/$HOME;x"), r"'/it'\''s/$HOME;x'");
+    }
+
+    #[test]
+    fn only_before_a_tool_runs_does_a_failure_block() {
+        let blocking: Vec<&str> = EVENTS
+            .iter()
+            .filter(|(event, matched)| group(event, *matched, "x").to_string().contains("exit 2"))
+            .map(|(event, _)| *event)
+            .collect();
+        assert_eq!(blocking, [BEFORE]);
+    }
+}

@@ -1,0 +1,390 @@
+//! `countersign init --wrap`: every server of an MCP client goes through the proxy, or no longer.
+//!
+//! What was there can be told from what is there, to the byte: a program stands as it was written
+//! behind the proxy's own arguments, and of a server with an address the whole entry is kept in a
+//! variable. So nothing has to be remembered elsewhere, and what others change meanwhile stays.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::client::{edited_file, replace, store};
+use super::client_file::{
+    ClientFileFault, File, Layout, Member, Object, elements, inserted, removal, spliced,
+};
+use crate::commands::proxy::WRAPPED_VARIABLE;
+use crate::{Caller, CommandError, Exit, Format};
+
+/// What the arguments of an added list begin with; ours begin without the space in a list that was
+/// there.
+const ADDED: &str = "[ \"--home\"";
+/// Members of an entry that we made anew.
+const OURS: [&str; 4] = ["type", "command", "args", "env"];
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Wrap,
+    Unwrap,
+}
+
+/// How a client starts the proxy.
+#[derive(Debug, Clone)]
+struct Proxy {
+    program: String,
+    home: String,
+}
+
+/// What became of each server.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Changes {
+    changed: Vec<String>,
+    /// Those that cannot be wrapped, with the reason.
+    left: Vec<(String, &'static str)>,
+}
+
+pub(super) fn run(
+    client: Option<&Path>,
+    direction: Direction,
+    caller: &mut Caller,
+) -> Result<Exit, CommandError> {
+    let undo = direction == Direction::Unwrap;
+    let home = store(undo, caller)?;
+    let file = edited_file(client, &home);
+    let text = fs::read_to_string(&file).map_err(|error| {
+        let doing = format!("cannot read `{}`", file.display());
+        CommandError::failed_doing(doing, error)
+            .with_hint("name the client's configuration with `--client FILE`")
+    })?;
+    let edited = match direction {
+        Direction::Wrap => wrapped(&text, &proxy(&home)?),
+        Direction::Unwrap => unwrapped(&text),
+    };
+    let (new, changes) = edited.map_err(|fault| {
+        CommandError::failed_doing(format!("left `{}` as it is", file.display()), fault)
+    })?;
+    if new != text {
+        replace(&file, &new).map_err(|error| {
+            CommandError::failed_doing(format!("cannot edit `{}`", file.display()), error)
+        })?;
+    }
+    tell(caller, &file, &changes, direction)
+}
+
+fn proxy(home: &Path) -> Result<Proxy, CommandError> {
+    let program = std::env::current_exe()
+        .map_err(|error| CommandError::failed_doing("cannot tell where this program is", error))?;
+    let text = |path: PathBuf| {
+        path.into_os_string().into_string().map_err(|path| {
+            let error = format!("`{}` cannot be written in JSON: it is not UTF-8", path.display());
+            CommandError::failed(error)
+        })
+    };
+    Ok(Proxy { program: text(program)?, home: text(home.to_owned())? })
+}
+
+fn tell(
+    caller: &mut Caller,
+    file: &Path,
+    changes: &Changes,
+    direction: Direction,
+) -> Result<Exit, CommandError> {
+    let (output, file) = (&mut caller.output, file.display().to_string());
+    let Changes { changed, left } = changes;
+    for (server, why) in left {
+        output.warning(format_args!("`{server}` is left as it is: {why}"));
+    }
+    if output.format() == Format::Json {
+        output.json(&json!({ "client": file, "servers": changed }))?;
+        return Ok(Exit::Done);
+    }
+    output.line(format_args!("client  {file}"))?;
+    for server in changed {
+        output.line(format_args!("server  {server}"))?;
+    }
+    match (changed.is_empty(), direction) {
+        (true, _) => output.note("nothing to change"),
+        (false, Direction::Wrap) => {
+            output.note(
+                "start your client anew; every call of these servers' tools is then recorded",
+            );
+        }
+        (false, Direction::Unwrap) => output.note("as before; start your client anew"),
+    }
+    Ok(Exit::Done)
+}
+
+/// The text with every server behind the proxy.
+fn wrapped(text: &str, proxy: &Proxy) -> Result<(String, Changes), ClientFileFault> {
+    let servers = File::listed(text)?;
+    let mut changes = Changes::default();
+    let mut new = text.to_owned();
+    // From the last to the first, so that places before a change stay what they are.
+    for member in servers.members.iter().rev() {
+        let raw = text.get(member.value.clone()).unwrap_or_default();
+        let value: Value = serde_json::from_str(raw).unwrap_or_default();
+        let is = |name: &str| value.get(name).is_some_and(Value::is_string);
+        let done = if goes_through_us(&value) {
+            continue;
+        } else if is("command") {
+            program_wrapped(&new, member, &value, proxy)
+        } else if is("url") {
+            address_wrapped(&new, &servers, member, raw, &value, proxy)
+        } else {
+            Err("it has neither a command nor an address")
+        };
+        match done {
+            Ok(edited) => {
+                new = edited;
+                changes.changed.insert(0, member.key.clone());
+            }
+            Err(why) => changes.left.insert(0, (member.key.clone(), why)),
+        }
+    }
+    Ok((new, changes))
+}
+
+/// Whether an entry starts this program already, as a proxy or as a server of its own.
+fn goes_through_us(entry: &Value) -> bool {
+    let argument = |at: usize| entry.get("args")?.get(at)?.as_str();
+    argument(0) == Some("--home") && matches!(argument(2), Some("proxy" | "mcp"))
+}
+
+fn is_wrapped(entry: &Value) -> bool {
+    goes_through_us(entry) && entry.pointer("/args/2").and_then(Value::as_str) == Some("proxy")
+}
+
+/// The arguments of the proxy, up to where the server's own begin.
+fn arguments(proxy: &Proxy, server: &str) -> [String; 4] {
+    ["--home".to_owned(), proxy.home.clone(), "proxy".to_owned(), format!("--name={server}")]
+}
+
+fn literal(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn program_wrapped(
+    text: &str,
+    member: &Member,
+    value: &Value,
+    proxy: &Proxy,
+) -> Result<String, &'static str> {
+    let object = Object::at(text, member.value.start);
+    let twice = "it has a member twice";
+    let command = object.only("command").map_err(|_| twice)?.ok_or("it has no command")?;
+    let args = object.only("args").map_err(|_| twice)?;
+    let own = text.get(command.value.clone()).unwrap_or_default();
+    let ours = arguments(proxy, &member.key).map(|argument| literal(&argument)).join(", ");
+    let ours = format!("{ours}, \"--\", {own}");
+    let (args_at, args_text) = match args {
+        None => (command.value.end, format!(", \"args\": [ {ours}]")),
+        Some(args) => match value.get("args").and_then(Value::as_array) {
+            Some(list) if list.iter().all(Value::is_string) => {
+                let comma = if list.is_empty() { "" } else { ", " };
+                (args.value.start + 1, format!("{ours}{comma}"))
+            }
+            _ => return Err("its arguments are no list of texts"),
+        },
+    };
+    let program = literal(&proxy.program);
+    // The later one first.
+    let edit = |text: String, first: bool| match first == (args_at >= command.value.end) {
+        true => spliced(&text, args_at..args_at, &args_text),
+        false => spliced(&text, command.value.clone(), &program),
+    };
+    Ok(edit(edit(text.to_owned(), true), false))
+}
+
+fn address_wrapped(
+    text: &str,
+    servers: &Object,
+    member: &Member,
+    raw: &str,
+    value: &Value,
+    proxy: &Proxy,
+) -> Result<String, &'static str> {
+    let kind = value.get("type").or_else(|| value.get("transport")).and_then(Value::as_str);
+    match kind {
+        None | Some("http" | "streamable-http" | "streamableHttp" | "streamable_http") => {}
+        Some("sse") => return Err("its transport, HTTP with SSE, is not spoken by the proxy"),
+        Some(_) => return Err("its transport is not known"),
+    }
+    let mut args: Vec<String> = arguments(proxy, &member.key).to_vec();
+    args.push("--wrapped".to_owned());
+    let mut entry = json!({
+        "command": proxy.program, "args": args, "env": { WRAPPED_VARIABLE: raw },
+    });
+    if let (Some(entry), true) = (entry.as_object_mut(), value.get("type").is_some()) {
+        entry.insert("type".to_owned(), Value::from("stdio"));
+    }
+    let entry = Layout::of(text, servers).value(&entry);
+    Ok(spliced(text, member.value.clone(), &entry))
+}
+
+/// The text with every server as it was before.
+fn unwrapped(text: &str) -> Result<(String, Changes), ClientFileFault> {
+    let servers = File::listed(text)?;
+    let mut changes = Changes::default();
+    let mut new = text.to_owned();
+    for member in servers.members.iter().rev() {
+        let raw = text.get(member.value.clone()).unwrap_or_default();
+        let value: Value = serde_json::from_str(raw).unwrap_or_default();
+        if !is_wrapped(&value) {
+            continue;
+        }
+        let kept = value.get("env").and_then(|env| env.get(WRAPPED_VARIABLE));
+        let done = match kept.and_then(Value::as_str) {
+            Some(kept) => address_unwrapped(&new, member, &value, kept),
+            None => program_unwrapped(&new, member),
+        };
+        match done {
+            Some(edited) => {
+                new = edited;
+                changes.changed.insert(0, member.key.clone());
+            }
+            None => changes.left.insert(0, (member.key.clone(), "it is not as it was wrapped")),
+        }
+    }
+    Ok((new, changes))
+}
+
+fn program_unwrapped(text: &str, member: &Member) -> Option<String> {
+    let object = Object::at(text, member.value.start);
+    let command = object.only("command").ok()??;
+    let args = object.only("args").ok()??;
+    let list = elements(text, args.value.start);
+    let behind = list.iter().position(|it| text.get(it.clone()) == Some("\"--\""))?;
+    let own = list.get(behind + 1)?;
+    let program = text.get(own.clone())?.to_owned();
+    let (span, rest) =
+        if text.get(args.value.clone())?.starts_with(ADDED) && list.len() == behind + 2 {
+            (removal(text, &object, &args), "")
+        } else {
+            let after = text.get(own.end..)?;
+            let comma = match list.len() > behind + 2 {
+                true => after
+                    .strip_prefix(", ")
+                    .map_or_else(|| after.find(',').map(|at| at + 1), |_| Some(2))?,
+                false => 0,
+            };
+            (args.value.start + 1..own.end + comma, "")
+        };
+    let edit = |text: String, first: bool| match first == (span.start >= command.value.end) {
+        true => spliced(&text, span.clone(), rest),
+        false => spliced(&text, command.value.clone(), &program),
+    };
+    Some(edit(edit(text.to_owned(), true), false))
+}
+
+fn address_unwrapped(text: &str, member: &Member, value: &Value, kept: &str) -> Option<String> {
+    serde_json::from_str::<Value>(kept).ok().filter(Value::is_object)?;
+    let mut new = spliced(text, member.value.clone(), kept);
+    // What somebody else has added since stays.
+    for (name, added) in
+        value.as_object()?.iter().filter(|(name, _)| !OURS.contains(&name.as_str()))
+    {
+        new = inserted(&new, &Object::at(&new, member.value.start), name, added);
+    }
+    Some(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxy() -> Proxy {
+        Proxy { program: "/bin/countersign".into(), home: "/w/.countersign".into() }
+    }
+
+    fn wrap(text: &str) -> String {
+        wrapped(text, &proxy()).unwrap().0
+    }
+
+    #[test]
+    fn a_program_goes_behind_the_proxy_as_it_was_written() {
+        let text = r#"{"mcpServers":{"git":{"command":"uvx","args":["mcp-server-git","-v"],"env":{"A":"b"}}}}"#;
+        let expected = concat!(
+            r#"{"mcpServers":{"git":{"command":"/bin/countersign","args":["--home", "/w/.countersign", "#,
+            r#""proxy", "--name=git", "--", "uvx", "mcp-server-git","-v"],"env":{"A":"b"}}}}"#
+        );
+        assert_eq!(wrap(text), expected);
+    }
+
+    /// Whatever the layout, every byte is back afterwards, and wrapping twice is wrapping once.
+    #[test]
+    fn unwrapping_gives_back_every_byte() {
+        for text in [
+            r#"{"mcpServers":{"git":{"command":"uvx","args":["a"]}}}"#,
+            r#"{"mcpServers":{"a":{"command":"x"},"b":{"args":[],"command":"y"},"c":{"command":"z","args":[ ]}}}"#,
+            "{\n\t\"mcpServers\" : {\n\t\t\"a b\": {\n\t\t\t\"args\" : [\n\t\t\t\t\"-y\",\n\t\t\t\t\"\\u0041\"\n\t\t\t],\n\
+             \t\t\t\"command\" :\"n\\u0070x\",\n\t\t\t\"n\": 1.50\n\t\t}\n\t},\n\t\"z\": []\n}\n",
+            "{\"servers\": {\"x\": {\"type\": \"stdio\", \"command\": \"c\",\r\n \"cwd\": \"/a\"}}}\r\n",
+            "{\"mcpServers\": {\"h\": {\"type\":\"http\",  \"url\":\"https://a.example/mcp\",\n\
+             \"headers\": {\"Authorization\": \"Bearer ${T}\"} }, \"i\": {\"url\": \"http://b.example\"}}}",
+            r#"{"mcpServers":{"":{"command":"--","args":["--"]}}}"#,
+            r#"{"mcpServers":{}}"#,
+        ] {
+            let once = wrap(text);
+            let value: Value = serde_json::from_str(&once).unwrap();
+            let servers = value.get("mcpServers").or(value.get("servers")).unwrap();
+            for (name, entry) in servers.as_object().unwrap() {
+                assert_eq!(entry["command"], json!("/bin/countersign"), "{once}");
+                assert_eq!(entry["args"][3], json!(format!("--name={name}")), "{once}");
+            }
+            assert_eq!(wrap(&once), once);
+            let back = unwrapped(&once).unwrap();
+            assert_eq!(back.0, text);
+            assert_eq!(unwrapped(text).unwrap(), (text.to_owned(), Changes::default()));
+        }
+    }
+
+    #[test]
+    fn what_others_change_meanwhile_stays() {
+        let once = wrap(
+            r#"{"mcpServers":{"a":{"command":"x","args":["1"]},"h":{"url":"http://b.example"}}}"#,
+        );
+        let edited = once.replace("\"1\"]", "\"1\", \"2\"], \"env\": {}").replacen(
+            "\"command\":\"/bin/countersign\",\"args\":[\"--home\",\"/w",
+            "\"timeout\":5,\"command\":\"/bin/countersign\",\"args\":[\"--home\",\"/w",
+            1,
+        );
+        assert_ne!(edited, once);
+        let (back, changes) = unwrapped(&edited).unwrap();
+        let value: Value = serde_json::from_str(&back).unwrap();
+        let expected = json!({ "mcpServers": {
+            "a": { "command": "x", "args": ["1", "2"], "env": {} },
+            "h": { "url": "http://b.example", "timeout": 5 },
+        } });
+        assert_eq!((value, changes.changed), (expected, vec!["a".to_owned(), "h".to_owned()]));
+    }
+
+    #[test]
+    fn a_file_that_a_program_wrote_anew_is_unwrapped_in_its_meaning() {
+        let once = wrap(r#"{"mcpServers":{"a":{"command":"x","args":["1"]},"b":{"command":"y"}}}"#);
+        let value: Value = serde_json::from_str(&once).unwrap();
+        let (back, _) = unwrapped(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
+        let back: Value = serde_json::from_str(&back).unwrap();
+        let expected = json!({ "mcpServers": {
+            "a": { "command": "x", "args": ["1"] }, "b": { "command": "y", "args": [] },
+        } });
+        assert_eq!(back, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_wrapped_is_left_and_named() {
+        let text = concat!(
+            r#"{"mcpServers":{"old":{"type":"sse","url":"http://a.example"},"none":{},"odd":{"command":"x","args":"y"},"#,
+            r#""countersign":{"args":["--home","/w","mcp"],"command":"/bin/countersign"}}}"#
+        );
+        let (new, changes) = wrapped(text, &proxy()).unwrap();
+        assert_eq!(new, text);
+        let left = [
+            ("old", "its transport, HTTP with SSE, is not spoken by the proxy"),
+            ("none", "it has neither a command nor an address"),
+            ("odd", "its arguments are no list of texts"),
+        ];
+        assert_eq!(changes.left, left.map(|(name, why)| (name.to_owned(), why)));
+        assert_eq!(wrapped("{}", &proxy()).unwrap_err(), ClientFileFault::NoServers);
+    }
+}

@@ -1,0 +1,260 @@
+//! Inputs as Claude Code's documentation has them, and the outputs that it describes.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::{
+    after, before, claude, decision, events, hook, hook_with, receipts, traces, types, verify_all,
+    workspace,
+};
+use crate::place::Place;
+
+fn bash(command: &str) -> Value {
+    json!({ "command": command, "description": "what it is for", "timeout": 120_000 })
+}
+
+#[test]
+fn a_command_that_the_policy_permits_is_allowed_with_the_rule() {
+    let place = workspace();
+    let answer = hook(&place, &before(&place, "toolu_01", "Bash", &bash("cargo test")));
+    assert_snapshot!(answer, @r#"
+    exit 0
+    --- stdout
+    {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"countersign: runs programs that look at things, build or test (`everyday-commands`); nothing has been learned yet, so its risk class decides: standard (`learned-risk`); no guard objects (`guards`)"}}
+
+    --- stderr
+    "#);
+    verify_all(&place);
+}
+
+#[test]
+fn a_command_that_a_guard_refuses_is_denied_with_every_reason() {
+    let place = workspace();
+    let answer = hook(&place, &before(&place, "toolu_01", "Bash", &bash("cat ~/.ssh/id_rsa")));
+    assert_snapshot!(answer, @r#"
+    exit 0
+    --- stdout
+    {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"countersign: a file that holds credentials: cat ~/.ssh/id_rsa (`credential-files`)"}}
+
+    --- stderr
+    "#);
+}
+
+#[test]
+fn what_no_rule_permits_is_asked_in_the_client_itself() {
+    let place = workspace();
+    let answer = hook(&place, &before(&place, "toolu_01", "Bash", &bash("npm publish")));
+    assert_snapshot!(answer, @r#"
+    exit 0
+    --- stdout
+    {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"countersign: may destroy something that cannot be brought back (`critical-risk`); nothing has been learned yet, so its risk class decides: critical (`learned-risk`); publishes something that cannot be taken back: npm publish (`publish`). Question $ID in trace $ID"}}
+
+    --- stderr
+    "#);
+}
+
+#[test]
+fn each_documented_tool_is_judged_by_what_it_does() {
+    let place = workspace();
+    let file = |name: &str| place.path().join(name);
+    let table = [
+        ("Write", json!({ "file_path": file("src/file.txt"), "content": "x" }), "allow"),
+        (
+            "Edit",
+            json!({ "file_path": file("a.txt"), "old_string": "a", "new_string": "b", "replace_all": false }),
+            "allow",
+        ),
+        (
+            "Edit",
+            json!({ "file_path": file(".claude/settings.json"), "old_string": "a", "new_string": "b" }),
+            "deny",
+        ),
+        ("Write", json!({ "file_path": "/etc/hosts", "content": "x" }), "deny"),
+        ("Write", json!({ "file_path": file(".env"), "content": "A=b" }), "ask"),
+        ("NotebookEdit", json!({ "notebook_path": file("n.ipynb"), "new_source": "1" }), "allow"),
+        ("Read", json!({ "file_path": file("src/file.txt"), "offset": 10, "limit": 50 }), "allow"),
+        ("Read", json!({ "file_path": "/etc/passwd" }), "ask"),
+        ("Glob", json!({ "pattern": "**/*.ts", "path": file("src") }), "allow"),
+        (
+            "Grep",
+            json!({ "pattern": "fix.*me", "path": file("src"), "glob": "*.ts", "output_mode": "content", "-i": true }),
+            "allow",
+        ),
+        (
+            "WebFetch",
+            json!({ "url": "https://example.com/api", "prompt": "Extract the endpoints" }),
+            "allow",
+        ),
+        (
+            "WebSearch",
+            json!({ "query": "react hooks", "allowed_domains": ["docs.example.com"] }),
+            "allow",
+        ),
+        (
+            "Agent",
+            json!({ "prompt": "Find all endpoints", "description": "Find", "subagent_type": "Explore" }),
+            "allow",
+        ),
+        ("TodoWrite", json!({ "todos": [] }), "allow"),
+        ("mcp__memory__create_entities", json!({ "entities": [] }), "allow"),
+        ("mcp__fs__write_file", json!({ "path": file(".mcp.json"), "content": "{}" }), "deny"),
+        ("SomethingNew", json!({}), "ask"),
+    ];
+    for (number, (tool, input, expected)) in table.iter().enumerate() {
+        let answer = hook(&place, &before(&place, &format!("toolu_{number}"), tool, input));
+        assert_eq!(decision(&answer), *expected, "{tool} {input}: {answer}");
+    }
+    verify_all(&place);
+}
+
+#[test]
+fn what_ran_is_recorded_under_the_verdict_of_its_own_call() {
+    let place = workspace();
+    // Two calls of the same command at once: each has its own name.
+    for id in ["toolu_01", "toolu_02"] {
+        hook(&place, &before(&place, id, "Bash", &bash("cargo test")));
+    }
+    let response = json!({ "stdout": "ok", "stderr": "", "interrupted": false, "isImage": false });
+    let said = hook(&place, &after(&place, "toolu_02", "Bash", &bash("cargo test"), &response));
+    assert_eq!(said.to_string(), "exit 0\n--- stdout\n\n--- stderr\n");
+    let failure = claude(
+        &place,
+        "PostToolUseFailure",
+        &json!({
+            "tool_name": "Bash", "tool_input": bash("cargo test"), "tool_use_id": "toolu_01",
+            "error": "Command exited with non-zero status code 1", "is_interrupt": false,
+            "duration_ms": 4187,
+        }),
+    );
+    assert_eq!(hook(&place, &failure).code, 0);
+    let [trace] = traces(&place).try_into().unwrap();
+    let events = events(&place, &trace);
+    assert_eq!(
+        types(&events),
+        [
+            "session_initialized",
+            "tool_intent_signed",
+            "tool_intent_reviewed",
+            "tool_intent_signed",
+            "tool_intent_reviewed",
+            "tool_execution_started",
+            "tool_execution_completed",
+            "tool_execution_started",
+            "tool_execution_failed",
+        ]
+    );
+    assert_eq!(
+        receipts(&events),
+        [json!(["pass", "token", true]), json!(["pass", "token", false])]
+    );
+    let calls: Vec<&Value> = [1, 3].map(|at: usize| &events[at]["payload"]["call_id"]).into();
+    assert_eq!(calls, ["toolu_01", "toolu_02"]);
+    assert_eq!(events[8]["payload"]["reason"], "Command exited with non-zero status code 1");
+    assert_eq!(events[8]["payload"]["elapsed_ms"], 4187);
+    verify_all(&place);
+}
+
+#[test]
+fn arguments_and_results_are_kept_as_the_bytes_that_came() {
+    let place = workspace();
+    let input = "{ \"command\" :\"cargo test\",\"n\":1.50 }";
+    let response = "{\"stdout\": \"caf\\u00e9\" }";
+    for (event, rest) in
+        [("PreToolUse", ""), ("PostToolUse", &*format!(",\"tool_response\":{response}"))]
+    {
+        let text = format!(
+            "{{\"session_id\":\"s\",\"hook_event_name\":\"{event}\",\"tool_name\":\"Bash\",\
+             \"tool_use_id\":\"t\",\"tool_input\":{input}{rest}}}"
+        );
+        let answer = hook_with(&place, &[], text.as_bytes());
+        assert_eq!(answer.code, 0, "{answer}");
+    }
+    let [trace] = traces(&place).try_into().unwrap();
+    let events = events(&place, &trace);
+    let kept = |event: usize, artifact: usize| {
+        let hash = events[event]["artifacts"][artifact]["artifact_hash"].as_str().unwrap();
+        place.run(&["artifact", "show", hash]).stdout().to_owned()
+    };
+    assert_eq!((kept(1, 1), kept(4, 0)), (input.to_owned(), response.to_owned()));
+}
+
+#[test]
+fn a_call_that_ran_after_a_question_was_approved_in_the_client() {
+    let place = workspace();
+    let call = bash("npm publish");
+    assert_eq!(decision(&hook(&place, &before(&place, "toolu_01", "Bash", &call))), "ask");
+    // The user said no; the agent asks again and the user agrees.
+    assert_eq!(decision(&hook(&place, &before(&place, "toolu_02", "Bash", &call))), "ask");
+    hook(&place, &after(&place, "toolu_02", "Bash", &call, &json!({ "stdout": "" })));
+    let [trace] = traces(&place).try_into().unwrap();
+    let events = events(&place, &trace);
+    assert_eq!(receipts(&events), [json!(["human_approved", "inferred", true])]);
+    let answer = events.iter().find(|event| event["actor"]["role"] == "operator").unwrap();
+    assert_eq!(answer["payload"]["channel"], "client-prompt");
+    verify_all(&place);
+}
+
+#[test]
+fn what_ran_without_being_asked_about_is_recorded_as_that() {
+    let place = workspace();
+    hook(&place, &after(&place, "toolu_09", "Bash", &bash("make"), &json!({ "stdout": "" })));
+    let [trace] = traces(&place).try_into().unwrap();
+    let events = events(&place, &trace);
+    assert_eq!(receipts(&events), [json!([null, "ungated", true])]);
+    let hash = events[1]["artifacts"][0]["artifact_hash"].as_str().unwrap();
+    let input: Value =
+        serde_json::from_str(place.run(&["artifact", "show", hash]).stdout()).unwrap();
+    assert_eq!(input["arguments"], bash("make"));
+    verify_all(&place);
+}
+
+#[test]
+fn what_ran_although_it_was_denied_says_so() {
+    let place = workspace();
+    let call = bash("cat ~/.ssh/id_rsa");
+    assert_eq!(decision(&hook(&place, &before(&place, "toolu_01", "Bash", &call))), "deny");
+    hook(&place, &after(&place, "toolu_01", "Bash", &call, &json!({ "stdout": "" })));
+    let [trace] = traces(&place).try_into().unwrap();
+    let denied = json!(["skip", null, false]);
+    assert_eq!(receipts(&events(&place, &trace)), [denied, json!(["skip", "token", true])]);
+    verify_all(&place);
+}
+
+#[test]
+fn prompts_stay_where_they_are_to_stay() {
+    let place = workspace();
+    let allowed = before(&place, "toolu_01", "Bash", &bash("ls")).to_string();
+    let denied = before(&place, "toolu_02", "Bash", &bash("cat ~/.ssh/id_rsa")).to_string();
+    let nothing = "exit 0\n--- stdout\n\n--- stderr\n";
+    let keep = |input: &str| hook_with(&place, &["--keep-prompts"], input.as_bytes());
+    assert_eq!(keep(&allowed).to_string(), nothing);
+    assert_eq!(decision(&keep(&denied)), "deny");
+    // In the shadow nothing is stopped, and nothing is allowed that would have been asked about.
+    for input in [&allowed, &denied] {
+        assert_eq!(hook_with(&place, &["--shadow"], input.as_bytes()).to_string(), nothing);
+    }
+}
+
+#[test]
+fn other_events_are_left_alone() {
+    let place = workspace();
+    let stop = claude(&place, "Stop", &json!({ "stop_hook_active": true }));
+    assert_snapshot!(hook(&place, &stop), @r"
+    exit 0
+    --- stdout
+
+    --- stderr
+    warning: nothing is recorded of the event `Stop`
+    ");
+    let other = Place::empty();
+    let nowhere = claude(&other, "SessionStart", &json!({ "source": "startup" }));
+    assert_snapshot!(hook(&other, &nowhere), @r#"
+    exit 0
+    --- stdout
+    {"systemMessage":"countersign could not record this: no workspace in `$PLACE` or above"}
+
+    --- stderr
+    error: no workspace in `$PLACE` or above
+    hint: run `countersign init` to make one here
+    "#);
+}

@@ -1,0 +1,239 @@
+//! `countersign trace for`, and the line in a commit's message that names its traces.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use countersign_runtime::actions::{Enforcement, RuntimeOptions};
+use countersign_testkit::TestHome;
+use serde_json::{Value, json};
+
+use crate::coverage::{Hooked, git, repository, shadow};
+use crate::place::Place;
+
+fn edit(file: &str) -> Value {
+    json!({ "file_path": file })
+}
+
+/// Runs `trace for` in a directory, and gives the code and the traces with how they were found.
+fn found(place: &Place, dir: &Path, arguments: &[&str]) -> (i32, Vec<(String, String)>) {
+    let mut command = place.command(&[&["trace", "for"], arguments, &["--json"]].concat());
+    command.current_dir(dir);
+    let screen = crate::binary::run_with(command, b"");
+    let answer: Value =
+        serde_json::from_slice(&screen.stdout).unwrap_or_else(|_| panic!("{screen}"));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let traces = answer["traces"].as_array().unwrap().iter();
+    let traces = traces.map(|it| (text(&it["found_by"]), text(&it["trace_id"]))).collect();
+    (screen.code, traces)
+}
+
+fn by(how: &str, id: impl ToString) -> (String, String) {
+    (how.to_owned(), id.to_string())
+}
+
+#[test]
+fn a_file_and_a_directory_have_the_traces_that_name_them_or_something_below() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let one = Hooked::in_home(repository(root), shadow());
+    one.call("toolu_1", "Edit", &edit("src/a.rs"));
+    let first = one.id();
+    let two = Hooked::in_home(one.home, shadow());
+    two.call("toolu_2", "Edit", &edit("src/a.rs.bak"));
+    two.call("toolu_3", "Edit", &edit("docs/x.md"));
+    let second = two.id();
+    let place = Place::owner_of(&two.home);
+    let both = vec![by("action", first), by("action", second)];
+    let table = [
+        (vec!["src/a.rs"], (0, vec![by("action", first)])),
+        (vec!["src"], (0, both)),
+        (vec!["./src/../src/a.rs"], (0, vec![by("action", first)])),
+        // It was never there, or is gone.
+        (vec!["docs/x.md", "--file"], (0, vec![by("action", second)])),
+        (vec!["src/b.rs"], (3, vec![])),
+    ];
+    for (arguments, expected) in table {
+        assert_eq!(found(&place, root, &arguments), expected, "{arguments:?}");
+    }
+    // From where one stands.
+    let src = root.join("src");
+    assert_eq!(found(&place, &src, &["a.rs"]), (0, vec![by("action", first)]));
+}
+
+#[test]
+fn a_file_is_shown_with_what_became_of_each_action() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let options = RuntimeOptions { enforcement: Enforcement::Enforced, ..shadow() };
+    let agent = Hooked::in_home(repository(root), options);
+    agent.call("toolu_1", "Edit", &edit("src/a.rs"));
+    agent.before("toolu_2", "Edit", &edit(".claude/settings.json"));
+    let id = agent.id().to_string();
+    let place = Place::owner_of(&agent.home);
+    let mut command = place.command(&["trace", "for", "src/a.rs"]);
+    command.current_dir(root);
+    let screen = crate::binary::run_with(command, b"");
+    assert_eq!(screen.code, 0, "{screen}");
+    let lines: Vec<&str> = screen.stdout().lines().collect();
+    let words: Vec<&str> = lines[1].split_whitespace().collect();
+    assert_eq!(words[..5], [&*id, "action", "recording", "1", "0"], "{screen}");
+    assert_eq!(lines[2..], ["    {\"file_path\":\"src/a.rs\"} (done)"], "{screen}");
+    let mut command = place.command(&["trace", "for", "--file", ".claude/settings.json"]);
+    command.current_dir(root);
+    let screen = crate::binary::run_with(command, b"");
+    assert!(screen.stdout().ends_with("settings.json\"} (refused)\n"), "{screen}");
+}
+
+/// A commit names its traces; one that it does not name, but that wrote its files between its parent
+/// and it, is a guess.
+#[test]
+fn a_commit_has_the_traces_that_it_names_and_those_that_may_have_written_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let one = Hooked::in_home(repository(root), shadow());
+    let place = Place::owner_of(&one.home);
+    one.call("toolu_1", "Edit", &edit("src/a.rs"));
+    let first = one.id();
+    let commit = |file: &str, message: &str, time: &str| {
+        fs::write(root.join(file), message).unwrap();
+        let mut command = Command::new("git");
+        command.current_dir(root).env("GIT_COMMITTER_DATE", time).env("GIT_AUTHOR_DATE", time);
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command.args([
+            "-c",
+            "user.name=n",
+            "-c",
+            "user.email=n@example.org",
+            "commit",
+            "-q",
+            "-a",
+            "-m",
+        ]);
+        assert!(command.arg(message).status().unwrap().success());
+        git(root, &["rev-parse", "HEAD"])
+    };
+    // The traces' clock stands at 04:05 of this day.
+    let early = commit("src/b.rs", "before", "2026-02-03T04:00:00Z");
+    let guessed = commit("src/a.rs", "no word of a trace", "2026-02-03T04:30:00Z");
+    let elsewhere = "01arz3ndektsv4rrffq69g5fav";
+    let message = format!("named\n\nCountersign-Trace: {first}\nCountersign-Trace: {elsewhere}\n");
+    let named = commit("src/c.rs", &message, "2026-02-03T04:31:00Z");
+    let late = commit("src/a.rs", "the same file, later", "2026-02-03T05:00:00Z");
+    assert_eq!(found(&place, root, &[&early]), (3, vec![]));
+    assert_eq!(found(&place, root, &[&guessed[..10]]), (0, vec![by("guess", first)]));
+    let both = vec![by("trailer", elsewhere), by("trailer", first)];
+    assert_eq!(found(&place, root, &[&named, "--commit"]), (0, both));
+    assert_eq!(found(&place, root, &[&late]), (3, vec![]));
+    let mut command = place.command(&["trace", "for", "no-such-thing"]);
+    command.current_dir(root);
+    let screen = crate::binary::run_with(command, b"");
+    assert_eq!(screen.code, 1, "{screen}");
+    assert!(screen.stderr.contains("`no-such-thing` is no file here, and no commit"), "{screen}");
+}
+
+#[test]
+fn a_damaged_trace_is_named_and_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let one = Hooked::in_home(repository(root), shadow());
+    one.call("toolu_1", "Edit", &edit("src/a.rs"));
+    let broken = one.id();
+    let two = Hooked::in_home(one.home, shadow());
+    two.call("toolu_2", "Edit", &edit("src/a.rs"));
+    let place = Place::owner_of(&two.home);
+    let file = two.home.workspace.trace_file(broken);
+    let text = fs::read_to_string(&file).unwrap().replacen("\"seq\":2", "\"seq\":\"2", 1);
+    fs::write(&file, text).unwrap();
+    let mut command = place.command(&["trace", "for", "src/a.rs"]);
+    command.current_dir(root);
+    let screen = crate::binary::run_with(command, b"");
+    assert_eq!(screen.code, 0, "{screen}");
+    assert!(screen.stderr.contains(&format!("trace {broken} cannot be read")), "{screen}");
+    assert!(screen.stdout().contains(&two.id().to_string()), "{screen}");
+}
+
+/// A repository with the hook in it, and a commit that is made with it.
+fn commit(root: &Path, message: &str) -> String {
+    git(root, &["commit", "--quiet", "-m", message]);
+    git(root, &["log", "-1", "--format=%B"])
+}
+
+fn hooked(root: &Path) -> (Hooked, Place) {
+    let agent = Hooked::in_home(repository(root), shadow());
+    let place = Place::owner_of(&agent.home);
+    let made = place.run(&["init", "--git"]);
+    assert_eq!(made.code, 0, "{made}");
+    (agent, place)
+}
+
+#[test]
+fn a_commit_names_the_traces_that_changed_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let (agent, place) = hooked(root);
+    agent.call("toolu_1", "Edit", &edit("src/a.rs"));
+    let id = agent.id();
+    fs::write(root.join("src/a.rs"), "by the agent\n").unwrap();
+    fs::write(root.join("src/b.rs"), "by a person\n").unwrap();
+    git(root, &["add", "src/b.rs"]);
+    assert_eq!(commit(root, "a person's"), "a person's");
+    git(root, &["add", "src/a.rs"]);
+    assert_eq!(commit(root, "an agent's"), format!("an agent's\n\nCountersign-Trace: {id}"));
+    assert_eq!(found(&place, root, &["HEAD"]), (0, vec![by("trailer", id)]));
+    // Made anew, it names the trace once.
+    git(root, &["commit", "--quiet", "--amend", "-m", "an agent's again"]);
+    let message = git(root, &["log", "-1", "--format=%B"]);
+    assert_eq!(message.matches("Countersign-Trace").count(), 1, "{message}");
+    // With `git commit FILE` another index counts.
+    fs::write(root.join("src/a.rs"), "once more\n").unwrap();
+    git(root, &["commit", "--quiet", "-m", "one file", "src/a.rs"]);
+    assert!(git(root, &["log", "-1", "--format=%B"]).contains(&id.to_string()));
+    // The hook does not depend on the workspace being there.
+    fs::rename(root.join(".countersign"), root.join("elsewhere")).unwrap();
+    fs::write(root.join("src/a.rs"), "and again\n").unwrap();
+    git(root, &["add", "src/a.rs"]);
+    assert_eq!(commit(root, "made all the same"), "made all the same");
+}
+
+#[test]
+fn the_hook_comes_and_goes_and_replaces_nobody_elses() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let (_agent, place) = hooked(root);
+    let hook = root.join(".git/hooks/prepare-commit-msg");
+    assert_eq!(fs::metadata(&hook).unwrap().permissions().mode() & 0o111, 0o111);
+    let again = place.run(&["init", "--git"]);
+    assert!(again.stderr.contains("nothing to change"), "{again}");
+    assert_eq!(place.run(&["init", "--git", "--undo"]).code, 0);
+    assert!(!hook.exists());
+    fs::write(&hook, "#!/bin/sh\necho mine\n").unwrap();
+    let refused = place.run(&["init", "--git"]);
+    assert_eq!(refused.code, 1, "{refused}");
+    assert!(
+        refused.stderr.contains("hint: add this line to it, before any `exit`: '"),
+        "{refused}"
+    );
+    assert_eq!(place.run(&["init", "--git", "--undo"]).code, 0);
+    assert_eq!(fs::read_to_string(&hook).unwrap(), "#!/bin/sh\necho mine\n");
+    // Elsewhere, where the repository says so; not where all repositories look.
+    fs::remove_file(&hook).unwrap();
+    git(root, &["config", "core.hooksPath", ".githooks"]);
+    assert_eq!(place.run(&["init", "--git"]).code, 0);
+    assert!(root.join(".githooks/prepare-commit-msg").exists() && !hook.exists());
+    let shared = tempfile::tempdir().unwrap();
+    git(root, &["config", "core.hooksPath", shared.path().to_str().unwrap()]);
+    let refused = place.run(&["init", "--git"]);
+    assert_eq!(refused.code, 1, "{refused}");
+    assert!(refused.stderr.contains("where other repositories may too"), "{refused}");
+}
+
+#[test]
+fn without_a_repository_there_is_no_hook() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = TestHome::at(&dir.path().join(".countersign"));
+    let refused = Place::owner_of(&home).run(&["init", "--git"]);
+    assert_eq!(refused.code, 1, "{refused}");
+    assert!(refused.stderr.contains("lies in no git repository"), "{refused}");
+}
