@@ -5,6 +5,7 @@
 //! ask at all. What is recorded and how it is judged is decided below, in `runtime` and `gate`.
 
 mod asking;
+mod causes;
 pub mod hook;
 mod http;
 mod lines;

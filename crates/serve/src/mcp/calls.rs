@@ -3,7 +3,6 @@
 //! Runs where blocking is allowed. A failure is an answer too, with a reason that a model can read; one
 //! of the gate also says that the action must not run.
 
-use std::error::Error;
 use std::time::Instant;
 
 use countersign_gate::Decision;
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 use super::answers::{self, Envelope};
 use super::input::{ContextInput, GateInput, InputFault, RecordInput, SealInput};
 use super::tools::ToolName;
+use crate::causes::whole;
 
 /// Recordings that the totals of a status are made of, and those that it lists.
 const SUMMARIES_MAX: usize = 100;
@@ -184,18 +184,4 @@ fn refused(tool: ToolName, envelope: Envelope, reason: &str) -> Reply {
         ToolName::Status | ToolName::Context => json!({ "error": reason }),
     };
     Reply::Failure(envelope.failed(reason, fields))
-}
-
-/// An error with its causes in one line, without those that only repeat what was said.
-fn whole(error: &CallError) -> String {
-    let mut said = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let text = cause.to_string();
-        if !said.ends_with(&text) {
-            said = format!("{said}: {text}");
-        }
-        next = cause.source();
-    }
-    said
 }

@@ -14,8 +14,9 @@ use super::facts::Facts;
 use super::head::{Head, Id, Outcome, pick};
 use super::open::{CallStage, OpenCall, OpenRequest};
 use super::relay::{CALL, Relay};
-use super::{whole, words};
+use super::words;
 use crate::asking::Wanted;
+use crate::causes::whole;
 use crate::question::{Word, form};
 
 /// How often is looked whether a person has answered, or the client no longer wants to know.

@@ -313,20 +313,6 @@ fn conclude(runtime: &AgentRuntime) -> Result<(), WorkspaceError> {
     runtime.conclude(CLOSED).map(drop)
 }
 
-/// An error with its causes in one line, without those that only repeat what was said.
-fn whole(error: &(dyn Error + 'static)) -> String {
-    let mut said = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let text = cause.to_string();
-        if !said.ends_with(&text) {
-            said = format!("{said}: {text}");
-        }
-        next = cause.source();
-    }
-    said
-}
-
 impl fmt::Debug for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Told").field(&self.1).finish()

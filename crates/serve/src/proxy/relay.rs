@@ -20,6 +20,7 @@ use super::open::{Cancelled, OpenRequest, OpenRequests, Passing};
 use super::questions::Questions;
 use super::upstream::Upstream;
 use super::{Ending, ProxyError, ProxySetup, words};
+use crate::causes::whole;
 
 /// The one method that is not passed on unseen.
 pub(super) const CALL: &str = "tools/call";
@@ -345,11 +346,11 @@ impl Relay {
         let name = &self.setup.name;
         let mut first = self.first_list.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = self.lists.take(name, &tools, page, &mut first);
-        let (_, changed) = taken.map_err(|error| super::whole(&error))?;
+        let (_, changed) = taken.map_err(|error| whole(&error))?;
         drop(first);
         self.runtime()
             .list_tools(name, count, &changed, result.as_bytes())
-            .map_err(|error| super::whole(&error))
+            .map_err(|error| whole(&error))
     }
 }
 

@@ -3,11 +3,14 @@
 use std::time::{Duration, Instant};
 
 use crate::archive::{gzip, tar};
-use crate::table::{ANYHOW, cases, good};
+use crate::table::{cases, good};
 use crate::{answer, nothing_kept, verdict_on};
 
 /// What a refusal may take: a second, and more in a build that is not optimised as the product is.
 const TIME_MAX: Duration = Duration::from_secs(if cfg!(debug_assertions) { 8 } else { 1 });
+
+/// Of these, more than the first thing that is wrong is told.
+const OF_MANY: [&str; 3] = ["chains in a capsule", "trees of records", "deep actions"];
 
 /// Places and checksums that depend on how long the good archive is.
 fn plain(message: &str) -> String {
@@ -53,12 +56,12 @@ fn archives_built_to_attack_are_refused_for_what_they_are() {
         let expected =
             if expected.starts_with("more than a record") { "LONG END" } else { expected };
         assert!(taken < TIME_MAX, "{name}: {taken:?}");
-        if expected == ANYHOW {
-            assert!(!messages.is_empty(), "{name}");
-            continue;
+        match OF_MANY.contains(&name) {
+            true => assert_eq!(messages.first().map(String::as_str), Some(expected), "{name}"),
+            false => assert_eq!(messages, [expected], "{name}"),
         }
-        assert_eq!(messages, [expected], "{name}");
         // A bomb is known long before its end.
-        assert!(read <= 1 << 20, "{name}: {read} bytes");
+        let most = if name == "trees of records" || name == "leaves" { 2 << 20 } else { 1 << 20 };
+        assert!(read <= most, "{name}: {read} bytes");
     }
 }

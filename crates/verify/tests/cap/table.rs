@@ -286,9 +286,6 @@ fn instead(name: &str, data: Vec<u8>) -> Vec<u8> {
     gzip(&tar(&entries))
 }
 
-/// For whatever reason: it is enough that these are refused, and soon.
-pub(crate) const ANYHOW: &str = "ANYHOW";
-
 const MIB: usize = 1 << 20;
 
 /// Manifests of ours that are small files and would become large trees.
@@ -299,12 +296,36 @@ fn manifests() -> Vec<Case> {
     let text = format!(r#"{{"countersign":"{}"}}"#, "x".repeat(15 * MIB));
     let open = r#"{"countersign":["#;
     vec![
-        ("tree of a manifest, longer than any", of(open, "0", 48 * MIB), ANYHOW),
-        ("tree of a manifest", of(open, "0", 15 * MIB), ANYHOW),
-        ("chains in a manifest", of(open, &chain(60), 15 * MIB), ANYHOW),
-        ("small tree of a manifest", of(open, "0", MIB / 2), ANYHOW),
-        ("members of a manifest", of(r#"{"countersign":{},"members":["#, listed, 3 * MIB), ANYHOW),
-        ("text of a manifest", ours(format!("{text}\n").into_bytes()), ANYHOW),
+        (
+            "tree of a manifest, longer than any",
+            of(open, "0", 48 * MIB),
+            "member `manifest.json` has 50331646 bytes, at most 16777216 are read",
+        ),
+        (
+            "tree of a manifest",
+            of(open, "0", 15 * MIB),
+            "`manifest.json` cannot be read: more than 100000 elements at line 1 column 800015",
+        ),
+        (
+            "chains in a manifest",
+            of(open, &chain(60), 15 * MIB),
+            "`manifest.json` cannot be read: more than 100000 elements at line 1 column 1980316",
+        ),
+        (
+            "small tree of a manifest",
+            of(open, "0", MIB / 2),
+            "`manifest.json` cannot be read: more than 100000 elements at line 1 column 143",
+        ),
+        (
+            "members of a manifest",
+            of(r#"{"countersign":{},"members":["#, listed, 3 * MIB),
+            "`manifest.json`: /actions_count: missing",
+        ),
+        (
+            "text of a manifest",
+            ours(format!("{text}\n").into_bytes()),
+            "`manifest.json` cannot be read: document of 15728658 bytes, the limit is 1048576 at line 1 column 1",
+        ),
     ]
 }
 
@@ -319,21 +340,81 @@ fn trees() -> Vec<Case> {
     let (rows, levels) = ("row_archive/rows.json", "row_archive/merkle_levels.json");
     let leaf = format!("\"{}\"", "0".repeat(64));
     vec![
-        ("tree of another's manifest", tree("manifest.json", "{}", MIB), ANYHOW),
-        ("chains in another's manifest", tree("manifest.json", &deep, small), ANYHOW),
-        ("tree of a capsule", tree("agent_capsule.json", flat, MIB), ANYHOW),
-        ("chains in a capsule", tree("agent_capsule.json", &deep, small), ANYHOW),
-        ("tree of a proof", tree("proof.json", flat, MIB), ANYHOW),
-        ("tree of metadata", tree("run_metadata.json", flat, MIB), ANYHOW),
-        ("tree of a record", of("actions.jsonl", r#"{"x":["#, &deep, "]}\n", MIB), ANYHOW),
-        ("trees of records", instead("actions.jsonl", records), ANYHOW),
-        ("empty records", instead("actions.jsonl", vec![b'\n'; 60 * MIB]), ANYHOW),
-        ("tree of an action", of("actions.json", r#"[{"x":["#, &deep, "]}]", MIB), ANYHOW),
-        ("empty actions", of("actions.json", "[", "{}", "]", 60 * MIB), ANYHOW),
-        ("deep actions", of("actions.json", "[", &chain(500), "]", 60 * MIB), ANYHOW),
-        ("rows", of(rows, "[", "[0]", "]", 60 * MIB), ANYHOW),
-        ("columns", of(rows, "[[", "0", "]]", 60 * MIB), ANYHOW),
-        ("leaves", of(levels, "[[", &leaf, "]]", 60 * MIB), ANYHOW),
+        (
+            "tree of another's manifest",
+            tree("manifest.json", "{}", MIB),
+            "member `manifest.json` has 1048573 bytes, at most 65536 are read",
+        ),
+        (
+            "chains in another's manifest",
+            tree("manifest.json", &deep, small),
+            "`manifest.json` has no `schema`",
+        ),
+        (
+            "tree of a capsule",
+            tree("agent_capsule.json", flat, MIB),
+            "member `agent_capsule.json` has 1048572 bytes, at most 65536 are read",
+        ),
+        (
+            "chains in a capsule",
+            tree("agent_capsule.json", &deep, small),
+            "`agent_capsule.json` has no `statement`",
+        ),
+        (
+            "tree of a proof",
+            tree("proof.json", flat, MIB),
+            "member `proof.json` has 1048572 bytes, at most 65536 are read",
+        ),
+        (
+            "tree of metadata",
+            tree("run_metadata.json", flat, MIB),
+            "member `run_metadata.json` has 1048572 bytes, at most 65536 are read",
+        ),
+        (
+            "tree of a record",
+            of("actions.jsonl", r#"{"x":["#, &deep, "]}\n", MIB),
+            "`actions.jsonl`: one of its documents has more than 262144 bytes",
+        ),
+        (
+            "trees of records",
+            instead("actions.jsonl", records),
+            "action 0 has more than 1024 objects and lists",
+        ),
+        (
+            "empty records",
+            instead("actions.jsonl", vec![b'\n'; 60 * MIB]),
+            "`actions.jsonl`: it has more than 200000 actions",
+        ),
+        (
+            "tree of an action",
+            of("actions.json", r#"[{"x":["#, &deep, "]}]", MIB),
+            "`actions.json`: one of its documents has more than 262144 bytes",
+        ),
+        (
+            "empty actions",
+            of("actions.json", "[", "{}", "]", 60 * MIB),
+            "`actions.json`: it has more than 200000 actions",
+        ),
+        (
+            "deep actions",
+            of("actions.json", "[", &chain(500), "]", 60 * MIB),
+            "`actions.json` action 0: (document): nesting deeper than 64 at line 1 column 257",
+        ),
+        (
+            "rows",
+            of(rows, "[", "[0]", "]", 60 * MIB),
+            "`row_archive/rows.json`: one of its rows is none",
+        ),
+        (
+            "columns",
+            of(rows, "[[", "0", "]]", 60 * MIB),
+            "`row_archive/rows.json`: one of its rows is none",
+        ),
+        (
+            "leaves",
+            of(levels, "[[", &leaf, "]]", 60 * MIB),
+            "`row_archive/merkle_levels.json`: it has more than 200000 leaves",
+        ),
     ]
 }
 
