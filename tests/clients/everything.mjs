@@ -119,7 +119,6 @@ await heard(log("Roots updated"), 0);
 await ask("ping");
 await ask("logging/setLevel", { level: "debug" });
 
-await call("no-such-tool", {});
 const { tools } = await ask("tools/list", {});
 await ask("prompts/list", {});
 for (const [name, given] of [

@@ -1,5 +1,6 @@
 //! Questions as a person reads them.
 
+use countersign_format::event::TraceKind;
 use countersign_format::time::Timestamp;
 use countersign_gate::GateRequest;
 use countersign_runtime::questions::Question;
@@ -10,9 +11,15 @@ use countersign_runtime::tools::ToolCall;
 pub(crate) fn describe(question: &Question, now: Timestamp) -> Vec<String> {
     let mut lines = vec![
         format!("question {}", question.id),
-        format!("  {} ({})", question.title, question.risk),
-        format!("  wanted for: {}", question.justification),
+        match question.risk.as_str() {
+            "" => format!("  {}", question.title),
+            risk => format!("  {} ({risk})", question.title),
+        },
     ];
+    lines.push(match question.kind {
+        TraceKind::Work => format!("  blocked because: {}", question.justification),
+        _ => format!("  wanted for: {}", question.justification),
+    });
     lines.extend(question.call.iter().flat_map(details));
     lines.extend(question.request.iter().flat_map(request_details));
     if let Some(input) = &question.input {

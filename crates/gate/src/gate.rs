@@ -9,7 +9,7 @@ use countersign_format::risk::RiskClass;
 use crate::guard::{self, Proposed, Strictness};
 use crate::path::PlainPath;
 use crate::policy::{Circumstances, Policy, PolicyFault};
-use crate::risk::{self, Cell, Estimate, Features, ModelFault, RiskModel};
+use crate::risk::{self, Cell, DiffCounts, Estimate, Features, ModelFault, RiskModel};
 use crate::{Decision, GateRequest, Reason, Verdict};
 
 /// Under which names the gate says that something it needs cannot be used.
@@ -101,9 +101,10 @@ impl Gate {
     #[must_use]
     pub fn decide(&self, request: &GateRequest) -> Opinion {
         let checked = request.check();
+        // Something too large to be looked at is not looked at in part either.
+        let diff = request.diff.as_deref().filter(|_| checked.is_ok()).map(DiffCounts::of);
         let features = match checked {
-            Ok(()) => Features::of(request),
-            // Something too large to be looked at is not looked at in part either.
+            Ok(()) => Features::counted(request, diff.as_ref()),
             Err(_) => Features::default(),
         };
         let cell = features.cell();
@@ -111,15 +112,20 @@ impl Gate {
         let estimate = known.map(|model| Estimate::of(model.outcomes(cell)));
         let label = risk::label(&features);
         let (verdict, risk) = match checked {
-            Ok(()) => self.judge(request, &features),
+            Ok(()) => self.judge(request, &features, diff.as_ref()),
             Err(fault) => (Reason::failed(REQUEST, &fault).into(), request.risk),
         };
         Opinion { verdict, risk, features, cell, estimate, label }
     }
 
-    fn judge(&self, request: &GateRequest, features: &Features) -> (Verdict, RiskClass) {
+    fn judge(
+        &self,
+        request: &GateRequest,
+        features: &Features,
+        diff: Option<&DiffCounts<'_>>,
+    ) -> (Verdict, RiskClass) {
         let added = request.diff.as_deref().filter(|_| request.content.is_none()).map(added_lines);
-        let (paths, doubts) = reach(request);
+        let (paths, doubts) = reach(request, diff);
         let proposed = proposed(request, &paths, added.as_deref());
         let (guarded, class) = guard::weigh(&proposed, Strictness::Default);
         let programs = request.command.as_deref().map(guard::programs).unwrap_or_default();
@@ -142,25 +148,27 @@ impl Gate {
 
 /// Every file that a request would touch, as far as it can be told, and what is to be asked about
 /// that. An agent that names one file and brings the diff of another is judged by both.
-fn reach(request: &GateRequest) -> (Cow<'_, [String]>, Vec<Reason>) {
+fn reach<'r>(
+    request: &'r GateRequest,
+    diff: Option<&DiffCounts<'_>>,
+) -> (Cow<'r, [String]>, Vec<Reason>) {
     let ask = |rule, because: String| Reason::answered(rule, Decision::Ask, because);
     let mut doubts = Vec::new();
     let mut paths = Cow::Borrowed(request.paths.as_slice());
-    if let Some(diff) = &request.diff {
-        let reach = risk::reach(diff);
+    if let Some(diff) = diff {
         let key = |path: &str| {
             let plain = PlainPath::of(path);
             (plain.outside, plain.text())
         };
         let named: BTreeSet<_> = request.paths.iter().map(|path| key(path)).collect();
-        let unnamed: Vec<String> =
-            reach.files.into_iter().filter(|file| !named.contains(&key(file))).collect();
+        let unnamed = diff.written.iter().filter(|file| !named.contains(&key(file)));
+        let unnamed: Vec<String> = unnamed.map(|file| file.clone().into_owned()).collect();
         if let Some(first) = unnamed.first() {
             let because = format!("its diff changes a file that it does not name: {first}");
             doubts.push(ask(UNNAMED, because));
             paths.to_mut().extend(unnamed);
         }
-        if reach.unfinished {
+        if diff.unfinished {
             let because = "a hunk of its diff is shorter than it says".to_owned();
             doubts.push(ask(DIFF, because));
         }

@@ -3,6 +3,8 @@
 //! Every spelling that some file system takes for the same file becomes the same text here, so
 //! that a rule cannot be walked around by upper case, `./` or a short name. Links are not seen.
 
+use std::borrow::Cow;
+
 use countersign_format::path::{PathFault, check_component};
 use countersign_format::text::{has_unseen, to_nfc};
 
@@ -20,7 +22,10 @@ pub(crate) struct PlainPath {
 impl PlainPath {
     /// The path that `text` means from the workspace root.
     pub(crate) fn of(text: &str) -> Self {
-        let text = to_nfc(text).replace('\\', "/");
+        let text = match text.is_ascii() && !text.contains('\\') {
+            true => Cow::Borrowed(text),
+            false => Cow::Owned(to_nfc(text).replace('\\', "/")),
+        };
         let (scheme, text) = without_scheme(&text);
         let (up, steps) = steps(text);
         let outside = scheme || up > 0 || text.starts_with(['/', '~']);
@@ -66,6 +71,9 @@ fn without_scheme(path: &str) -> (bool, &str) {
 /// `component` as the least picky file system would compare it. What is left of one with something
 /// in it that only some systems see, is `odd`.
 fn fold(component: &str, odd: &mut bool) -> String {
+    if is_everyday(component) {
+        return component.to_ascii_lowercase();
+    }
     match check_component(component) {
         Ok(()) => {}
         Err(PathFault::Protected(name)) => return name.to_owned(),
@@ -88,6 +96,27 @@ fn fold(component: &str, odd: &mut bool) -> String {
     let folded: String = kept.chars().flat_map(char::to_uppercase).collect();
     folded.to_lowercase()
 }
+
+/// Whether nothing can be odd or protected about `component`: letters and digits, with `_`, `-` and
+/// points between them, and not what may be a device somewhere.
+fn is_everyday(component: &str) -> bool {
+    let bytes = component.as_bytes();
+    let [first, .., last] = bytes else { return false };
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let base = bytes.split(|&byte| byte == b'.').next().unwrap_or(bytes);
+    let device = matches!(base.len(), 3 | 4)
+        && DEVICES.iter().any(|it| base.get(..3).is_some_and(|it3| it3.eq_ignore_ascii_case(it)));
+    plain(first)
+        && plain(last)
+        && bytes.len() <= EVERYDAY_BYTES_MAX
+        && bytes.iter().all(|byte| plain(byte) || matches!(byte, b'-' | b'.'))
+        && !device
+}
+
+/// How the names of devices begin on Windows.
+const DEVICES: [&[u8]; 6] = [b"con", b"prn", b"aux", b"nul", b"com", b"lpt"];
+/// Bytes up to which a name is looked at here.
+const EVERYDAY_BYTES_MAX: usize = 64;
 
 /// `path` in one spelling that keeps its letters: `/` between components, no `.` and no empty ones,
 /// `..` at its beginning only.
@@ -166,6 +195,26 @@ mod tests {
             assert_eq!((plain.text().as_str(), plain.odd), (expected, true), "{path}");
         }
         assert!(!PlainPath::of("src/main.rs").odd);
+    }
+
+    /// The short way says what the long one does.
+    #[test]
+    fn an_everyday_name_is_none_that_is_refused() {
+        let parts = [
+            "a", "Z", "con", "COM1", "lpt9", "nul", "git", "claude", "mcp", "json", "_", "9", "rs",
+        ];
+        for (one, other) in parts.iter().flat_map(|one| parts.iter().map(move |it| (one, it))) {
+            for joined in ["", ".", "-", "_", "..", "~", " "] {
+                for name in [format!("{one}{joined}{other}"), format!("{one}{other}{joined}")] {
+                    if is_everyday(&name) {
+                        assert_eq!(check_component(&name), Ok(()), "{name}");
+                        assert_eq!(name.trim_end_matches([' ', '.']), name);
+                    }
+                }
+            }
+        }
+        assert!(["mod.rs", "Cargo.toml", "a_b-c.d"].iter().all(|name| is_everyday(name)));
+        assert!([".git", "con", "a.", "x~1", "\u{e9}"].iter().all(|name| !is_everyday(name)));
     }
 
     #[test]

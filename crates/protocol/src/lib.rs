@@ -17,6 +17,7 @@ pub mod roles;
 pub mod session;
 mod stage;
 pub mod unlinked;
+pub mod work;
 
 use countersign_format::event::{Draft, Event, EventRef, EventType};
 use countersign_format::hash::Hash;
@@ -62,6 +63,8 @@ impl Act {
 pub struct Context {
     /// The time, never before that of the last event.
     pub now: Timestamp,
+    /// What the clock says, which may be earlier.
+    pub raw: Timestamp,
     /// The id that the next event will have; those after it follow one by one.
     pub next_id: Ulid,
     /// The place that the next event will have.

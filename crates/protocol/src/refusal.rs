@@ -6,9 +6,14 @@ use countersign_format::risk::RiskClass;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 
+use crate::work::WorkRefusal;
+
 /// Why something may not happen. An answer, not an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
+    /// A work item is not to be moved like this.
+    #[error("{0}")]
+    Work(#[from] WorkRefusal),
     /// The trace must begin with something else.
     #[error("a trace cannot begin with `{}`", found.as_str())]
     WrongFirstEvent {

@@ -63,7 +63,7 @@ impl Log {
     fn context(&self) -> Context {
         let id: Ulid = "01arz3ndektsv4rrffq69g5fav".parse().unwrap();
         let next_id = (0..self.chain.events).fold(id, |id, _| id.next());
-        Context { now: now(), next_id, next_seq: self.chain.events }
+        Context { now: now(), raw: now(), next_id, next_seq: self.chain.events }
     }
 
     fn seal(&self, draft: Draft, seed: u8) -> Event {

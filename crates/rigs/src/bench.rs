@@ -21,6 +21,7 @@ mod seal;
 mod start;
 mod tidy;
 mod verify;
+mod work;
 
 use std::fmt;
 
@@ -86,6 +87,7 @@ const FIGURES: &[Figure] = &[
     ("verify", verify::measure),
     ("verify-5m", verify::measure_many),
     ("cap", cap::measure),
+    ("work", work::measure),
     ("start", start::measure),
     ("tidy", tidy::measure),
 ];

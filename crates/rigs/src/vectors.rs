@@ -1,5 +1,5 @@
 //! What is generated: into `docs/formats` JSON Schemas, test vectors and the tables of `event.md`,
-//! and the tables of the second verifier.
+//! the tables of the second verifier, and the gate's policy in the form that it is used in.
 //!
 //! Everything comes from fixed seeds, times and ids, so a second run writes the same bytes. A test
 //! fails where a checked-in file is not what would be generated.
@@ -20,6 +20,7 @@ use std::fs;
 use std::path::Path;
 
 use countersign_format::schemas;
+use countersign_gate::Policy;
 use serde_json::Value;
 
 use xtask::place;
@@ -29,6 +30,8 @@ const VECTORS: &str = "docs/formats/vectors";
 /// Made by `tests/independent/traces_1_0.py`, without any code of ours.
 const TRACES_1_0: &str = "docs/formats/vectors/traces-1.0";
 const EVENT_PAGE: &str = "docs/formats/event.md";
+/// The built-in policy, ready to be used.
+const READY_POLICY: &str = "crates/gate/policy/default.json";
 
 /// Generated files by their path from the root of the repository.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -86,6 +89,8 @@ fn generate(root: &Path) -> Result<Files, String> {
         .map_err(|error| format!("cannot read `{EVENT_PAGE}`: {error}"))?;
     files.insert(EVENT_PAGE.to_owned(), page::with_tables(&page)?.into_bytes());
     files.insert(shapes::PATH.to_owned(), shapes::module().into_bytes());
+    let policy = Policy::made_ready().map_err(|fault| cannot("make the policy ready", fault))?;
+    files.insert(READY_POLICY.to_owned(), policy.into_bytes());
     Ok(files)
 }
 
@@ -132,7 +137,7 @@ mod tests {
         let root = place::root();
         let files = generate(&root).unwrap();
         let mut present = present(&root).unwrap();
-        present.extend([EVENT_PAGE, shapes::PATH].map(str::to_owned));
+        present.extend([EVENT_PAGE, shapes::PATH, READY_POLICY].map(str::to_owned));
         present.sort();
         let expected: Vec<_> = files.keys().cloned().collect();
         assert_eq!(present, expected, "run `cargo xtask vectors`");

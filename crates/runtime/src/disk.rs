@@ -201,11 +201,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// The directory cannot be read.
     fn list(&self, path: &Path) -> Result<Vec<OsString>, DiskError>;
 
-    /// Whether a directory holds anything.
+    /// Some name in a directory; `None` if it is empty.
     ///
     /// # Errors
     /// The directory cannot be read.
-    fn has_entries(&self, path: &Path) -> Result<bool, DiskError>;
+    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError>;
 
     /// What a name stands for, without following a link; `None` if nothing has the name.
     ///

@@ -13,6 +13,7 @@ pub mod coverage;
 pub mod disk;
 pub mod gate;
 pub mod git;
+pub mod index;
 pub mod inspect;
 pub mod keyring;
 mod keys;
@@ -34,6 +35,7 @@ pub mod tool_lists;
 pub mod tools;
 mod trace;
 pub mod watch;
+pub mod work;
 mod workspace;
 mod writer;
 

@@ -85,6 +85,9 @@ impl Workspace {
                 _ => unreadable.push(id),
             }
         }
+        let (blocked, not_read) = self.blocked_items()?;
+        questions.extend(blocked);
+        unreadable.extend(not_read);
         let now = self.now();
         questions.retain(|question| question.deadline.is_none_or(|deadline| now < deadline));
         questions.sort_by(|a, b| (a.asked_at, &a.id).cmp(&(b.asked_at, &b.id)));
@@ -187,6 +190,13 @@ impl Workspace {
             PersonsAnswer::No => "a person refused it",
         };
         let reason = reason.map_or_else(|| said.to_owned(), countersign_format::text::to_nfc);
+        if question.kind == TraceKind::Work {
+            return match answer {
+                PersonsAnswer::Yes => self.work(id)?.unblock_recorded(&reason),
+                // It is blocked already, and stays so.
+                PersonsAnswer::No => Ok(Recorded { events: Vec::new(), log_lag: None }),
+            };
+        }
         let channel = self.operator_channel()?.to_owned();
         let answered = match question.kind {
             TraceKind::Recording => self.recording(id)?.submit(RecordingCommand::Answer {
@@ -214,7 +224,7 @@ impl Workspace {
     }
 
     /// How the operator's key is kept, which is how an answer is given.
-    fn operator_channel(&self) -> Result<&'static str, WorkspaceError> {
+    pub(crate) fn operator_channel(&self) -> Result<&'static str, WorkspaceError> {
         Ok(match self.operator_protection()? {
             Protection::Passphrase => "protected-key",
             _ => "unprotected-key",

@@ -64,6 +64,29 @@ impl Workspace {
         Ok(Recording { trace })
     }
 
+    /// Begins a recording whose id was drawn before, so that others could name it.
+    pub(crate) fn begin_recording_as(
+        &self,
+        id: &str,
+        on_behalf_of: Option<&str>,
+        objective: Option<&str>,
+        links: Option<Value>,
+    ) -> Result<Recording, WorkspaceError> {
+        let drawn = id.parse::<Ulid>().map_err(|_| WriteError::GivenUp {
+            reason: format!("`{id}` is not the id of a trace"),
+        })?;
+        let trace = TraceWriter::at(self, drawn, TraceKind::Recording);
+        let open = RecordingCommand::Open {
+            log: self.log_pin()?,
+            on_behalf_of: on_behalf_of.map(to_nfc),
+            client: None,
+            objective: objective.map(to_nfc),
+            links,
+        };
+        trace.submit(open)?.log_lag.map_or(Ok(()), Err)?;
+        Ok(Recording { trace })
+    }
+
     /// A recording that was begun before.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A ledger as this process knows it: its head, and what its events come to.
 
-use countersign_format::event::{Event, Reading};
+use countersign_format::event::{Event, Reading, WholeLine};
 use countersign_format::hash::Hash;
 use countersign_protocol::State;
 use countersign_protocol::chain::Chain;
@@ -53,7 +53,7 @@ impl<S: State> Replica<S> {
         for line in lines.split_inclusive(|&byte| byte == b'\n') {
             let body = line.strip_suffix(b"\n").unwrap_or(line);
             let index = self.chain.events;
-            let event = read(body)
+            let event = read_unsigned(body)
                 .and_then(|event| belongs(ledger, &event).map(|()| event))
                 .map_err(|what| Damage { ledger, index, what })?;
             if let Err(gap) = self.chain.follows(&event) {
@@ -111,7 +111,7 @@ pub(crate) fn ends_at(
     };
     let Some(line) = lines.strip_suffix(b"\n") else { return Ok(false) };
     Ok(last_line.bytes + lines.len() as u64 == head.bytes
-        && read(line).is_ok_and(|event| event.event_hash == hash))
+        && read_unsigned(line).is_ok_and(|event| event.event_hash == hash))
 }
 
 /// Whether an event lies in the ledger that it names. Another trace's file in a trace's place is
@@ -122,6 +122,14 @@ pub(crate) fn belongs(ledger: LedgerId, event: &Event) -> Result<(), String> {
             Err(format!("the event belongs to trace {}", event.trace_id))
         }
         _ => Ok(()),
+    }
+}
+
+/// As [`read`], for who needs no signature: nearly all lines are taken apart in less time then.
+fn read_unsigned(line: &[u8]) -> Result<Event, String> {
+    match WholeLine::of(line) {
+        Some(whole) if whole.event_hash == whole.event.event_hash => Ok(whole.event),
+        _ => read(line),
     }
 }
 

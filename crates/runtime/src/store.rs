@@ -204,6 +204,15 @@ pub trait Blobs: Send + Sync + fmt::Debug {
     /// Nothing was stored that a reader would take for an artifact of other bytes.
     fn put(&self, bytes: &[u8]) -> Result<Hash, StoreError>;
 
+    /// Stores several at once, which may take less time than one after the other, and returns their
+    /// hashes in the same order.
+    ///
+    /// # Errors
+    /// As for `put`; some of them may be stored.
+    fn put_all(&self, all: &[&[u8]]) -> Result<Vec<Hash>, StoreError> {
+        all.iter().map(|bytes| self.put(bytes)).collect()
+    }
+
     /// Stores what `from` yields, without holding it in memory, and returns hash and size.
     ///
     /// # Errors

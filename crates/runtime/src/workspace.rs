@@ -334,6 +334,14 @@ impl Workspace {
         Ok(Ulid::from_parts(self.now(), u128::from_le_bytes(random)))
     }
 
+    /// A word that nobody can guess.
+    pub(crate) fn new_nonce(&self) -> Result<String, WorkspaceError> {
+        let mut random = [0; 16];
+        let filled = self.shared.environment.entropy.fill(&mut random);
+        filled.map_err(|source| WorkspaceError::Io { doing: "draw a nonce", source })?;
+        Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
     /// What the log comes to now.
     ///
     /// # Errors

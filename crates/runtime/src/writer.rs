@@ -416,10 +416,11 @@ impl<S: State> Writer<S> {
 
     fn context(&self, replica: &Replica<S>) -> Result<Context, WriteError> {
         let floor = self.host.floor(&replica.state).max(replica.chain.last_at);
-        let now = self.clock.now().max(floor);
+        let raw = self.clock.now();
+        let now = raw.max(floor);
         let drawn = Ulid::from_parts(now, u128::from_le_bytes(self.draw()?));
         let next_id = replica.chain.last_id.map_or(drawn, |last| drawn.max(last.next()));
-        Ok(Context { now, next_id, next_seq: replica.chain.events })
+        Ok(Context { now, raw, next_id, next_seq: replica.chain.events })
     }
 
     /// Random bits for one id, from a stock that is drawn at once.
@@ -442,8 +443,7 @@ impl<S: State> Writer<S> {
         context: &Context,
         lines: &mut Vec<u8>,
     ) -> Result<Vec<Event>, WriteError> {
-        let raw = self.clock.now();
-        let raw_clock = (raw < context.now).then_some(raw);
+        let raw_clock = (context.raw < context.now).then_some(context.raw);
         let mut events = Vec::with_capacity(acts.len());
         let mut event_id = context.next_id;
         for act in acts {

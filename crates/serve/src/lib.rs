@@ -4,6 +4,7 @@
 //! Decides how an outside agent reaches the recorder: what it can ask, how it is answered, and who may
 //! ask at all. What is recorded and how it is judged is decided below, in `runtime` and `gate`.
 
+mod arguments;
 mod asking;
 mod causes;
 pub mod hook;

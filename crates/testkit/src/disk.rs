@@ -247,8 +247,8 @@ impl Disk for SimDisk {
         })
     }
 
-    fn has_entries(&self, path: &Path) -> Result<bool, DiskError> {
-        Ok(!self.list(path)?.is_empty())
+    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
+        Ok(self.list(path)?.into_iter().next())
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>, DiskError> {

@@ -110,7 +110,7 @@ impl<S: State> Ledger<S> {
             0 => self.trace_id,
             events => Ulid::from_parts(now, u128::from(events)),
         };
-        Context { now, next_id, next_seq: self.chain.events }
+        Context { now, raw: now, next_id, next_seq: self.chain.events }
     }
 
     fn push(&mut self, party: &Party, now: Timestamp, draft: Draft) -> Event {

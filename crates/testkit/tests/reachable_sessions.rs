@@ -46,8 +46,8 @@ impl Node {
         next.state.apply(event);
         next.places.note(tried, self.context.reference(0));
         next.moves.push(tried);
-        let Context { now, next_id, next_seq } = self.context;
-        next.context = Context { now, next_id: next_id.next(), next_seq: next_seq + 1 };
+        let Context { now, raw, next_id, next_seq } = self.context;
+        next.context = Context { now, raw, next_id: next_id.next(), next_seq: next_seq + 1 };
         next
     }
 

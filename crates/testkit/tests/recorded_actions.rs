@@ -69,6 +69,7 @@ fn record(recording: &Recording, file: &str, token: Option<String>) {
         paths: vec![file.to_owned()],
         token,
         call_id: None,
+        asked: None,
         reporter: Reporter::Agent,
         risk: RiskClass::Standard,
         input: Some(recording.put_artifact(b"{}", "application/json").unwrap()),

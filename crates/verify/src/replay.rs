@@ -9,6 +9,7 @@ use countersign_protocol::receipts::IntendedAction;
 use countersign_protocol::recording::RecordingState;
 use countersign_protocol::session::SessionState;
 use countersign_protocol::unlinked::UnlinkedSession;
+use countersign_protocol::work::WorkState;
 use countersign_protocol::{Refusal, State as _, roles};
 
 use crate::findings::{CheckId, Findings, Place};
@@ -18,6 +19,7 @@ use crate::profile::Profile;
 pub(crate) enum Replay {
     Recording(Box<RecordingState>),
     Session(Box<SessionState>),
+    Work(Box<WorkState>),
     /// A session of schema 1.0.
     Unlinked(Box<UnlinkedSession>),
     /// Of such traces this version knows the roles only.
@@ -28,6 +30,7 @@ impl Replay {
     pub(crate) fn new(kind: TraceKind, dialect: Dialect) -> Self {
         match (kind, dialect) {
             (TraceKind::Recording, _) => Self::Recording(Box::default()),
+            (TraceKind::Work, _) => Self::Work(Box::default()),
             (TraceKind::Session, Dialect::V1_1) => Self::Session(Box::default()),
             (TraceKind::Session, Dialect::V1_0) => Self::Unlinked(Box::default()),
             _ => Self::Roles(kind),
@@ -44,7 +47,7 @@ impl Replay {
         match self {
             Self::Recording(state) => state.executions.get(&seq).map(|open| &open.action),
             Self::Session(state) => state.executions.get(&seq).and_then(|it| it.action.as_ref()),
-            Self::Unlinked(_) | Self::Roles(_) => None,
+            Self::Work(_) | Self::Unlinked(_) | Self::Roles(_) => None,
         }
     }
 
@@ -53,7 +56,7 @@ impl Replay {
         match self {
             Self::Recording(state) => state.intents.get(&seq).map(|open| &open.action),
             Self::Session(state) => state.intents.get(&seq).map(|intent| &intent.action),
-            Self::Unlinked(_) | Self::Roles(_) => None,
+            Self::Work(_) | Self::Unlinked(_) | Self::Roles(_) => None,
         }
     }
 
@@ -68,6 +71,7 @@ impl Replay {
         let admitted = match self {
             Self::Recording(state) => state.admit(event),
             Self::Session(state) => state.admit(event),
+            Self::Work(state) => state.admit(event),
             Self::Roles(kind) => roles::admit(*kind, event),
             Self::Unlinked(state) => {
                 for refusal in state.objections(event) {
@@ -79,6 +83,7 @@ impl Replay {
         match self {
             Self::Recording(state) => state.apply(event),
             Self::Session(state) => state.apply(event),
+            Self::Work(state) => state.apply(event),
             Self::Unlinked(state) => state.apply(event),
             Self::Roles(_) => {}
         }
@@ -102,7 +107,7 @@ impl Replay {
         let disputed = match self {
             Self::Session(state) => &state.disputed,
             Self::Unlinked(state) => state.disputed(),
-            Self::Recording(_) | Self::Roles(_) => return,
+            Self::Recording(_) | Self::Work(_) | Self::Roles(_) => return,
         };
         for claim_id in disputed {
             let message =

@@ -395,7 +395,9 @@ impl<'a> Run<'a> {
             findings.skip(CheckId::KeyStatus, why);
         }
         match &self.replay {
-            Some(Replay::Recording(_) | Replay::Session(_) | Replay::Unlinked(_)) => {}
+            Some(
+                Replay::Recording(_) | Replay::Session(_) | Replay::Work(_) | Replay::Unlinked(_),
+            ) => {}
             Some(Replay::Roles(kind)) => {
                 let message = format!(
                     "only roles were checked: this version does not replay {} traces",

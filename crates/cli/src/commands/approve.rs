@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal, stdin};
 
+use countersign_format::event::TraceKind;
 use countersign_runtime::Workspace;
 use countersign_runtime::keyring::Protection;
 use countersign_runtime::questions::{PersonsAnswer, Question};
@@ -115,9 +116,10 @@ fn give(
         workspace.unlock_operator(&passphrase).map_err(explain)?;
     }
     workspace.answer(question, answer, reason.map(without_secrets).as_deref()).map_err(explain)?;
-    let said = match answer {
-        PersonsAnswer::Yes => "approved",
-        PersonsAnswer::No => "refused",
+    let said = match (answer, question.kind) {
+        (PersonsAnswer::No, TraceKind::Work) => "stays blocked, so nothing is recorded",
+        (PersonsAnswer::Yes, _) => "approved",
+        (PersonsAnswer::No, _) => "refused",
     };
     if caller.output.format() == Format::Json {
         caller.output.json(&json!({ "question": question.id, "answer": said }))?;

@@ -20,6 +20,7 @@ mod sandboxed;
 mod seal;
 mod trace;
 mod verify;
+mod work;
 
 use crate::{Caller, CommandError, Exit};
 
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Mcp(mcp::McpArgs),
     Hook(hook::HookArgs),
     Proxy(proxy::ProxyArgs),
+    Work(work::WorkArgs),
     Keys(keys::KeysArgs),
     Artifact(artifact::ArtifactArgs),
     Gate(gate::GateArgs),
@@ -66,6 +68,7 @@ pub(crate) fn run(command: Command, caller: &mut Caller) -> Result<Exit, Command
         Command::Mcp(args) => mcp::run(&args, caller),
         Command::Hook(args) => hook::run(&args, caller),
         Command::Proxy(args) => proxy::run(&args, caller),
+        Command::Work(args) => work::run(&args, caller),
         Command::Keys(args) => keys::run(&args, caller),
         Command::Artifact(args) => artifact::run(&args, caller),
         Command::Gate(args) => gate::run(&args, caller),

@@ -16,8 +16,17 @@ use crate::{Caller, CommandError, Exit, Format};
 /// Where `init --wrap` puts what a client knew of a server that has an address.
 pub(crate) const WRAPPED_VARIABLE: &str = "COUNTERSIGN_WRAPPED";
 /// Programs that start others: the server's name is that of what they start.
-const RUNNERS: [&str; 11] =
-    ["npx", "bunx", "pnpx", "uvx", "uv", "node", "deno", "bun", "python", "python3", "docker"];
+const RUNNERS: [&str; 10] =
+    ["npx", "bunx", "pnpx", "uvx", "node", "nodejs", "python", "python3", "ruby", "perl"];
+/// Programs that start others by words of their own, `docker run`: nobody can tell the server's name.
+const NAMELESS: [&str; 19] = [
+    "bash", "bun", "cargo", "deno", "docker", "env", "go", "java", "nix", "npm", "php", "pipx",
+    "pnpm", "podman", "sh", "ssh", "sudo", "uv", "yarn",
+];
+/// Options of runners behind which code stands, and no name.
+const CODE: [&str; 4] = ["-c", "-e", "--eval", "-"];
+/// What many servers call the file that they begin with.
+const COMMON: [&str; 8] = ["app", "cli", "index", "main", "mcp", "run", "server", "start"];
 
 /// Gate and record every call to somebody else's MCP server
 ///
@@ -70,7 +79,9 @@ pub(crate) fn run(args: &ProxyArgs, caller: &mut Caller) -> Result<Exit, Command
     let name = match &args.name {
         Some(name) if !name.trim().is_empty() => name.clone(),
         _ => name_of(&args.command).ok_or_else(|| {
-            CommandError::usage("the server has no name").with_hint("give it one with `--name`")
+            CommandError::usage("its command does not tell what the server is called").with_hint(
+                "give it a name of its own with `--name`: its list of tools is kept under it",
+            )
         })?,
     };
     let ended = run_proxy(ProxySetup {
@@ -175,19 +186,27 @@ fn wrapped(entry: Option<&str>) -> Result<ProxyTarget, CommandError> {
     at_address(url, &headers.ok_or_else(|| unusable("holds a header that is no text"))?)
 }
 
-/// What a server is called that nobody named.
+/// What a server is called that nobody named; none where two servers could be called the same.
 fn name_of(command: &[String]) -> Option<String> {
-    let stem = |text: &str| {
+    let last = |text: &str| {
         let name = Path::new(text).file_name()?.to_str()?;
         Some(name.to_owned()).filter(|name| !name.is_empty())
     };
     let (program, arguments) = command.split_first()?;
-    let program = stem(program)?;
+    let program = last(program)?;
+    if NAMELESS.contains(&&*program) {
+        return None;
+    }
     if !RUNNERS.contains(&&*program) {
         return Some(program);
     }
-    let started = arguments.iter().find(|argument| !argument.starts_with('-'));
-    started.and_then(|argument| stem(argument)).or(Some(program))
+    let is_option = |argument: &&String| argument.starts_with('-') && *argument != "-";
+    let options = arguments.iter().take_while(is_option).count();
+    let (options, rest) = arguments.split_at_checked(options)?;
+    let started = rest.first().filter(|_| !options.iter().any(|it| CODE.contains(&it.as_str())))?;
+    let name = last(started)?;
+    let stem = name.split('.').next().unwrap_or_default();
+    (!COMMON.contains(&stem) && !CODE.contains(&name.as_str())).then_some(name)
 }
 
 fn told(error: ProxyError) -> CommandError {
@@ -211,10 +230,24 @@ mod tests {
         for (command, expected) in [
             ("/opt/bin/mcp-server-git --repository .", "mcp-server-git"),
             ("npx -y @modelcontextprotocol/server-everything stdio", "server-everything"),
-            ("python3 -u server.py", "server.py"),
-            ("node --version", "node"),
+            ("python3 -u weather.py", "weather.py"),
+            ("python3 -m mcp_server_git", "mcp_server_git"),
         ] {
             assert_eq!(name(command).as_deref(), Some(expected), "{command}");
+        }
+        for command in [
+            "docker run -i mcp/git",
+            "/usr/bin/docker run -i mcp/time",
+            "uv run a",
+            "npm exec b",
+            "sh -c x",
+            "node --version",
+            "node -e code",
+            "python3 -",
+            "node dist/index.js",
+            "python3 server.py",
+        ] {
+            assert_eq!(name(command), None, "{command}");
         }
     }
 

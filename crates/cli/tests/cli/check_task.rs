@@ -135,7 +135,7 @@ fn a_file_that_is_no_text_or_too_long() {
 
         --- stderr
         error: not a valid task: 1 fault
-          line 2, column 1: a task file is UTF-8, found the byte 0xff
+          line 2, column 1: the file must be UTF-8, found the byte 0xff
         ");
     assert_snapshot!(run(&["check", "task"], vec![b'\n'; 3 << 20]), @r"
         exit 3

@@ -200,17 +200,33 @@ fn traces_that_commits_name_are_looked_for_and_missed() {
     assert!(comment.text.contains(words), "{}", comment.text);
 }
 
-/// The `run` blocks of the workflow, by the names of their steps. The file keeps to the plainest YAML:
-/// spaces, mappings, lists and literal blocks; anything else fails here.
-fn steps() -> Vec<(String, String)> {
-    let text = fs::read_to_string(format!("{RECIPE}/countersign.yml")).unwrap();
-    let (mut steps, mut block): (Vec<(String, String)>, Option<usize>) = (Vec::new(), None);
+/// A step of the workflow.
+#[derive(Default)]
+struct Step {
+    name: String,
+    /// What it runs; nothing if it uses something of others.
+    script: String,
+    /// Where.
+    directory: String,
+    /// What it checks out.
+    reference: String,
+}
+
+fn workflow() -> String {
+    fs::read_to_string(format!("{RECIPE}/countersign.yml")).unwrap()
+}
+
+/// The steps of the workflow. The file keeps to the plainest YAML: spaces, mappings, lists and literal
+/// blocks; anything else fails here.
+fn steps() -> Vec<Step> {
+    let text = workflow();
+    let (mut steps, mut block): (Vec<Step>, Option<usize>) = (Vec::new(), None);
     for line in text.lines() {
         assert!(!line.contains('\t') && line == line.trim_end(), "{line}");
         let indent = line.len() - line.trim_start().len();
         if let Some(inner) = block {
             if indent >= inner {
-                let script = &mut steps.last_mut().unwrap().1;
+                let script = &mut steps.last_mut().unwrap().script;
                 script.push_str(&line[inner..]);
                 script.push('\n');
                 continue;
@@ -228,14 +244,34 @@ fn steps() -> Vec<(String, String)> {
         assert!(value.is_empty() || value.starts_with(' '), "{line}");
         match (key, value.trim()) {
             ("name", name) if line.starts_with("- ") => {
-                steps.push((name.to_owned(), String::new()))
+                steps.push(Step { name: name.to_owned(), ..Step::default() });
             }
             ("run", "|") => block = Some(indent + 2),
+            ("working-directory", value) => steps.last_mut().unwrap().directory = value.to_owned(),
+            ("ref", value) => steps.last_mut().unwrap().reference = value.to_owned(),
             (_, value) => assert!(!value.contains(": ") && !value.starts_with('&'), "{line}"),
         }
     }
-    steps.retain(|(_, script)| !script.is_empty());
     steps
+}
+
+/// What judges a pull request is not its own: the workflow is the base's, countersign is built before
+/// the pull request is there, and who may write never sees it.
+#[test]
+fn nothing_of_a_pull_request_decides_how_it_is_judged() {
+    let text = workflow();
+    assert!(text.contains("\non:\n  pull_request_target:\n") && !text.contains("pull_request:"));
+    let steps = steps();
+    let at = |name: &str| steps.iter().position(|step| step.name == name).unwrap();
+    let head = |step: &&Step| step.reference.contains("pull_request.head");
+    let theirs: Vec<&str> = steps.iter().filter(head).map(|step| &*step.name).collect();
+    assert_eq!(theirs, ["Check out the pull request"]);
+    assert!(at("Build countersign") < at("Check out the pull request"));
+    assert_eq!(steps[at("Build countersign")].directory, "countersign-source");
+    assert_eq!(steps[at("Verify")].directory, "pull-request");
+    let (verify, comment) = text.split_once("\n  comment:\n").unwrap();
+    assert!(!verify.contains("write") && !verify.contains("GH_TOKEN"), "{verify}");
+    assert!(!comment.contains("checkout") && !comment.contains("contents:"), "{comment}");
 }
 
 /// The steps as the runner would run them, with stand-ins for what is not here: a build and the forge.
@@ -255,6 +291,8 @@ fn the_steps_of_the_workflow_verify_and_comment() {
     // What it is judged by is the base's: this changes nothing.
     fs::write(root.join(".github/countersign/verify-pr.sh"), "exit 0\n").unwrap();
     fs::write(root.join(".github/countersign/roots"), "").unwrap();
+    fs::create_dir(root.join(".cargo")).unwrap();
+    fs::write(root.join(".cargo/config.toml"), "[build]\nrustc-wrapper = \"./evil\"\n").unwrap();
     request.commit("work");
 
     let aside = tempfile::tempdir().unwrap();
@@ -264,13 +302,26 @@ fn the_steps_of_the_workflow_verify_and_comment() {
         fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     };
-    stand_in("cargo", "printf '%s\\n' \"$*\" >> \"$RUNNER_TEMP/cargo.log\"");
+    fs::create_dir(aside.path().join("countersign-source")).unwrap();
+    stand_in(
+        "cargo",
+        "printf '%s in %s\\n' \"$*\" \"$PWD\" >> \"$RUNNER_TEMP/cargo.log\"\n\
+         mkdir -p target/release; cp \"$COUNTERSIGN\" target/release/countersign",
+    );
     stand_in(
         "gh",
         "case \"$*\" in *--paginate*) ;; *) printf '%s\\n' \"$*\" >> \"$RUNNER_TEMP/gh.log\" ;; esac",
     );
     let mut ran = Vec::new();
-    for (name, script) in steps() {
+    for Step { name, script, directory, .. } in steps() {
+        if script.is_empty() {
+            continue;
+        }
+        let directory = match directory.as_str() {
+            "countersign-source" => aside.path().join("countersign-source"),
+            "pull-request" => root.clone(),
+            _ => aside.path().to_owned(),
+        };
         let mut command = Command::new("bash");
         command.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", &script]);
         let mut path = aside.path().as_os_str().to_owned();
@@ -279,13 +330,12 @@ fn the_steps_of_the_workflow_verify_and_comment() {
         command
             .env("PATH", path)
             .env("RUNNER_TEMP", aside.path())
-            .env("GITHUB_PATH", aside.path().join("path"))
             .env("GITHUB_STEP_SUMMARY", aside.path().join("step-summary"))
             .env("BASE", git(&root, &["rev-parse", "main"]))
             .env("HEAD", git(&root, &["rev-parse", "work"]))
             .env("REPOSITORY", "owner/name")
             .env("NUMBER", "7");
-        let ended = prepared(command, &root).output().unwrap();
+        let ended = prepared(command, &directory).output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         ran.push((name, ended.status.code(), said));
     }
@@ -302,5 +352,8 @@ fn the_steps_of_the_workflow_verify_and_comment() {
         read("gh.log")
             .starts_with("api --method POST repos/owner/name/issues/7/comments -F body=@")
     );
-    assert!(read("cargo.log").starts_with("build --locked --release"));
+    let source = aside.path().canonicalize().unwrap().join("countersign-source");
+    let expected =
+        format!("build --locked --release --package countersign in {}\n", source.display());
+    assert_eq!(read("cargo.log"), expected);
 }

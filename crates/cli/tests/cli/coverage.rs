@@ -348,9 +348,82 @@ fn other_arguments_under_the_same_id_are_told() {
     let calls = [("toolu_1", "Bash", bash("rm -rf build"))];
     fs::write(place.path().join("t.jsonl"), transcript(&calls)).unwrap();
     let (code, answer) = answer(&place, &[&agent.id().to_string(), "--transcript", "t.jsonl"]);
-    assert_eq!(code, 0);
+    assert_eq!(code, 3);
+    assert_eq!(listed(&answer, "gap_list", "kind"), ["told_differently"]);
     let why = "the transcript has other arguments: {\"command\":\"rm -rf build\"}";
     assert_eq!(listed(&answer, "told_differently", "why"), [why]);
+}
+
+/// The transcript says that it ran; the trace says that nobody let it.
+#[test]
+fn a_call_that_was_not_let_and_ran_is_a_gap() {
+    let options = RuntimeOptions { enforcement: Enforcement::Enforced, ..shadow() };
+    let agent = Hooked::in_home(TestHome::new(), options);
+    let place = Place::owner_of(&agent.home);
+    agent.call("toolu_1", "Edit", &edit("src/a.rs"));
+    agent.before("toolu_2", "Edit", &edit(".claude/settings.json"));
+    agent.before("toolu_3", "Bash", &bash("npm publish"));
+    agent.before("toolu_4", "Edit", &edit(".countersign/log"));
+    // Refused, done, and reported: one gap, not two.
+    agent.call("toolu_5", "Edit", &edit(".claude/settings.local.json"));
+    let calls = [
+        ("toolu_1", "Edit", edit("src/a.rs")),
+        ("toolu_2", "Edit", edit(".claude/settings.json")),
+        ("toolu_3", "Bash", bash("npm publish")),
+        ("toolu_4", "Edit", edit(".countersign/log")),
+        ("toolu_5", "Edit", edit(".claude/settings.local.json")),
+    ];
+    let text = transcript(&calls)
+        .replace("\"tool_use_id\":\"toolu_4\"", "\"tool_use_id\":\"toolu_4\",\"is_error\":true");
+    fs::write(place.path().join("t.jsonl"), text).unwrap();
+    let (code, answer) = answer(&place, &[&agent.id().to_string(), "--transcript", "t.jsonl"]);
+    assert_eq!(code, 3);
+    let kinds = listed(&answer, "gap_list", "kind");
+    let found: Vec<_> = listed(&answer, "gap_list", "call_id").into_iter().zip(kinds).collect();
+    assert_eq!(
+        found,
+        [("toolu_5", "done_despite"), ("toolu_2", "done_despite"), ("toolu_3", "done_unanswered")]
+    );
+}
+
+#[test]
+fn an_id_that_is_used_again_hides_no_call() {
+    let agent = Hooked::new();
+    let place = Place::owner_of(&agent.home);
+    agent.call("toolu_1", "Bash", &bash("ls"));
+    let calls = [("toolu_1", "Bash", bash("rm -rf build")), ("toolu_1", "Bash", bash("ls"))];
+    fs::write(place.path().join("t.jsonl"), transcript(&calls)).unwrap();
+    // A sub-agent's own transcript has the same call: it is one all the same.
+    fs::write(place.path().join("sub.jsonl"), transcript(&calls[1..])).unwrap();
+    let id = agent.id().to_string();
+    let given = [&*id, "--transcript", "t.jsonl", "--transcript", "sub.jsonl"];
+    let (code, answer) = answer(&place, &given);
+    assert_eq!(code, 3);
+    assert_eq!(listed(&answer, "gap_list", "kind"), ["not_recorded"]);
+    assert_eq!(listed(&answer, "gap_list", "what"), ["{\"command\":\"rm -rf build\"}"]);
+    let recorded = |at: usize| answer["report"]["transcripts"][at]["recorded"].clone();
+    assert_eq!((recorded(0), recorded(1)), (json!(1), json!(1)));
+}
+
+#[test]
+fn what_a_hook_reports_without_an_id_and_nobody_asked_about_is_a_gap() {
+    let agent = Hooked::new();
+    let place = Place::owner_of(&agent.home);
+    for reporter in [Reporter::Hook, Reporter::Agent] {
+        let report = ActionReport {
+            action_type: "shell_exec".into(),
+            description: reporter.as_str().into(),
+            tool_name: "Bash".into(),
+            success: true,
+            reporter,
+            ..ActionReport::default()
+        };
+        agent.runtime.record(&report).unwrap();
+    }
+    let (code, answer) = answer(&place, &[&agent.id().to_string()]);
+    assert_eq!(code, 3);
+    assert_eq!(listed(&answer, "gap_list", "what"), ["hook"]);
+    assert_eq!(listed(&answer, "gap_list", "kind"), ["not_asked"]);
 }
 
 #[test]
@@ -483,8 +556,12 @@ fn files_that_changed_are_compared_with_the_recorded_writes() {
         (&json!("git"), &json!(4), &json!(1))
     );
 
-    // Once a command ran, it may have been that.
-    agent.call("toolu_2", "Bash", &bash("make"));
+    // A command that only looks has changed nothing.
+    agent.call("toolu_2", "Bash", &bash("ls -la src | head -n 5 && git status"));
+    let (code, compared) = answer(&place, &[&name, "--workspace"]);
+    assert_eq!((code, &compared["report"]["gaps"]), (3, &json!(3)));
+    // Once another one ran, it may have been that.
+    agent.call("toolu_3", "Bash", &bash("make"));
     fs::write(root.join("notes.txt"), "changed\n").unwrap();
     let (code, compared) = answer(&place, &[&name, "--workspace"]);
     assert_eq!((code, &compared["report"]["gaps"]), (0, &json!(0)));
@@ -494,6 +571,11 @@ fn files_that_changed_are_compared_with_the_recorded_writes() {
     );
     let by = &compared["report"]["unattributed"]["first"][0]["maybe_by"];
     assert!(by[0].as_str().unwrap().ends_with("{\"command\":\"make\"}"), "{by}");
+    assert_eq!(by.as_array().unwrap().len(), 1);
+    // Whoever sees that there is no gap sees that too.
+    let verified = place.run(&["verify", &name, "--allow-open"]);
+    let words = ": 4 changed by recorded commands, or past the recorder";
+    assert!(verified.stdout().contains(words), "{verified}");
     agent.home.check(id, agent.home.events(id).len() as u64);
 }
 

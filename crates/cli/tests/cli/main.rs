@@ -26,4 +26,5 @@ mod trace_diff;
 mod trace_follow;
 mod trace_for;
 mod verify;
+mod work;
 mod workspace;

@@ -4,15 +4,19 @@
 //! the phase that it holds. Leaves out where signals come from, leases, and writing the event.
 
 mod checks;
+mod descriptor;
 mod error;
 mod event;
 mod phase;
 mod signal;
+mod stdout;
 
+pub use descriptor::{DESCRIPTOR_BYTES_MAX, DescriptorFault, read_descriptor};
 pub use error::{ExitSignalError, HandlerRefusal};
 pub use event::{AGENT_SESSION_COMPLETED_FIELDS, AgentSessionCompleted};
 pub use phase::{ExitReason, NotAWorkPhase, NotAnExitReason, WorkPhase};
 pub use signal::{EXIT_SIGNAL_FIELDS, ExitSignal};
+pub use stdout::{StdoutScanner, StdoutSignal};
 
 /// What `protocol` must say.
 pub const EXIT_SIGNAL_PROTOCOL: &str = "apm2_agent_exit";

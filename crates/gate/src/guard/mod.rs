@@ -5,6 +5,7 @@
 //! its name says, an encoding that nobody thought of all pass. The wall is the sandbox.
 
 mod outside;
+mod pattern;
 mod place;
 mod rule;
 mod rules;
@@ -12,6 +13,7 @@ mod scene;
 mod shell;
 mod word;
 mod wrapper;
+mod written;
 
 #[cfg(test)]
 mod tests;
@@ -199,10 +201,23 @@ pub fn programs(shell: &str) -> Vec<String> {
     let murky = scene.murk.iter().filter_map(|murk| match murk {
         Murk::Syntax(what) => Some(format!("? {what}")),
         Murk::Program(what) => Some(format!("? {}", shorten(what))),
-        Murk::Arguments(_) => None,
+        Murk::File(_) | Murk::Arguments(_) => None,
     });
     let all: BTreeSet<String> = steps.chain(murky).filter(|name| !name.is_empty()).collect();
     all.into_iter().collect()
+}
+
+/// Names of files that usually hold secrets and that a glob, as searching tools take it, may mean.
+#[must_use]
+pub fn secrets_like(glob: &str) -> Vec<&'static str> {
+    // What is left out, and what means everything, means nothing in particular.
+    let means = |name: &str| !name.chars().all(|letter| matches!(letter, '*' | '.'));
+    let globs = pattern::alternatives(glob.trim());
+    let names = globs.iter().filter(|glob| !glob.starts_with('!'));
+    let names = names.map(|glob| glob.rsplit('/').next().unwrap_or(glob));
+    let found: BTreeSet<&str> =
+        names.filter(|name| means(name)).flat_map(rules::secrets_like).collect();
+    found.into_iter().collect()
 }
 
 /// All rules, for those who want to know what is guarded against.
@@ -218,6 +233,7 @@ fn not_understood(murk: &Murk, strictness: Strictness) -> Option<String> {
         (Murk::Program(what), _) => {
             Some(format!("which program runs cannot be told: {}", shorten(what)))
         }
+        (Murk::File(what), _) => Some(format!("which file is written cannot be told: {what}")),
         (Murk::Arguments(what), _) => {
             Some(format!("what the program is told to do cannot be told: {what}"))
         }

@@ -9,6 +9,7 @@ use super::place::{Place, place};
 use super::shell::{self, DEPTH_MAX, Simple};
 use super::word::{Redirect, Word};
 use super::wrapper::{self, Inner};
+use super::written::{Target, writes_unnamed, written};
 
 /// How much of a command is quoted in a reason.
 const QUOTED_CHARACTERS: usize = 120;
@@ -20,6 +21,8 @@ pub(super) enum Murk {
     Syntax(&'static str),
     /// Which program runs.
     Program(String),
+    /// Which file is written.
+    File(String),
     /// What a program that a rule looks at is told to do.
     Arguments(String),
 }
@@ -43,6 +46,8 @@ pub(super) struct Step {
     pub(super) function: Option<String>,
     /// Whether arguments come that nobody knows.
     pub(super) more_args: bool,
+    /// Whether these are the files that a search finds.
+    pub(super) found: bool,
 }
 
 /// Everything that an action would do, as far as it can be told.
@@ -116,14 +121,20 @@ impl<'a> Scene<'a> {
             made_of: simple.made_of.clone(),
             function: simple.function.clone(),
             more_args,
+            found: false,
         };
+        let searches = step.is(&["find", "fd", "fdfind"]);
         let inner = wrapper::inner(&step, |at| self.steps.get(at));
         self.steps.push(step);
         for inner in inner {
             match inner {
                 Inner::Words { words, more_args: more } => {
                     let simple = Simple { words, ..simple.clone() };
+                    let first = self.steps.len();
                     self.command(&simple, more_args || more, depth + 1);
+                    if let Some(run) = self.steps.get_mut(first) {
+                        run.found = searches;
+                    }
                 }
                 Inner::Script(word) => {
                     if !word.known {
@@ -144,6 +155,17 @@ impl<'a> Scene<'a> {
             written || args && WATCHED.contains(&&*step.program)
         });
         let murk: Vec<_> = unknown.map(|step| Murk::Arguments(step.quote())).collect();
+        self.murk.extend(murk);
+        // From where a name counts may be as unknown as the name.
+        let mut astray = false;
+        let unknown = self.steps.iter().filter(|step| {
+            let targets = written(step);
+            let open = targets.iter().any(|to| to.is_open());
+            let from_there = astray && targets.iter().any(|to| !to.text.starts_with(['/', '~']));
+            astray |= step.goes_to().any(Target::is_open);
+            open || from_there || writes_unnamed(step)
+        });
+        let murk: Vec<_> = unknown.map(|step| Murk::File(step.quote())).collect();
         self.murk.extend(murk);
     }
 
@@ -211,12 +233,41 @@ impl Step {
 
     /// Its arguments that are no options.
     pub(super) fn operands(&self) -> impl Iterator<Item = &str> {
+        self.operand_words().map(|word| &*word.text)
+    }
+
+    /// The same, as words.
+    pub(super) fn operand_words(&self) -> impl Iterator<Item = &Word> {
         let mut options = true;
-        self.args.iter().map(|word| &*word.text).filter(move |word| {
-            let option = options && word.len() > 1 && word.starts_with('-');
-            options &= *word != "--";
+        self.args.iter().filter(move |word| {
+            let option = options && word.text.len() > 1 && word.text.starts_with('-');
+            options &= word.text != "--";
             !option
         })
+    }
+
+    /// Directories from which what follows counts, or what it runs itself.
+    pub(super) fn goes_to(&self) -> impl Iterator<Item = Target<'_>> {
+        let goes = self.is(&["cd", "pushd"]);
+        let there = self.operand_words().filter(move |_| goes).map(Target::of);
+        let names: &[&str] = if self.is(&["env"]) { &["-C", "--chdir"] } else { &[] };
+        let given = wrapper::value_word(&self.args, names);
+        there.chain(given.map(|(word, text)| Target::part(word, text)))
+    }
+
+    /// The subcommand of `git` and its arguments, behind options such as `-C dir`.
+    pub(super) fn git(&self) -> Option<(&str, &[Word])> {
+        const VALUED: &[&str] =
+            &["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"];
+        if !self.is(&["git"]) {
+            return None;
+        }
+        let mut at = 0;
+        while let Some(word) = self.args.get(at).filter(|word| word.text.starts_with('-')) {
+            at += if VALUED.contains(&&*word.text) { 2 } else { 1 };
+        }
+        let (subcommand, args) = self.args.get(at..)?.split_first()?;
+        Some((&subcommand.text, args))
     }
 
     /// Its first operand, and the one after it: `npm install`, `docker compose pull`.

@@ -13,6 +13,8 @@ pub(super) struct Word {
     pub(super) globs: bool,
     /// Whether it has unquoted braces with a comma: `{a,b}`.
     pub(super) braces: bool,
+    /// Whether it has an unquoted brace at all: `{a..b}`.
+    pub(super) brace: bool,
     /// Whether it came unquoted from a variable that holds white space, so that it is several words.
     pub(super) splits: bool,
 }
@@ -26,6 +28,7 @@ impl Word {
             quoted: false,
             globs: false,
             braces: false,
+            brace: false,
             splits: false,
         }
     }
@@ -43,7 +46,8 @@ impl Word {
     /// The words that the shell makes of it: variables split at white space, `a{b,c}` made `ab ac`.
     pub(super) fn expanded(self) -> Vec<Self> {
         if self.splits {
-            return self.text.split_whitespace().map(Self::literal).collect();
+            let part = |text| Self { known: self.known, globs: self.globs, ..Self::literal(text) };
+            return self.text.split_whitespace().map(part).collect();
         }
         let parts = self.text.split_once('{').and_then(|(before, rest)| {
             let (choices, after) = rest.split_once('}')?;

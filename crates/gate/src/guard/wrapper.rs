@@ -107,6 +107,7 @@ pub(super) fn inner<'a>(step: &Step, earlier: impl Fn(usize) -> Option<&'a Step>
     match &*step.program {
         "eval" => step.args.first().map(|_| joined(&step.args)).into_iter().collect(),
         "find" => find(&step.args),
+        "fd" | "fdfind" => fd(&step.args),
         "su" | "script" => text_of(&step.args, &["-c", "--command"]),
         "ssh" => ssh(&step.args).into_iter().collect(),
         "trap" => step.args.first().cloned().map(Inner::Script).into_iter().collect(),
@@ -171,13 +172,19 @@ fn after_options<'a>(args: &'a [Word], valued: &[&str]) -> &'a [Word] {
 
 /// The value of an option: the next word, or what is attached to it.
 pub(super) fn value_of<'a>(args: &'a [Word], names: &[&str]) -> Option<&'a str> {
+    value_word(args, names).map(|(_, value)| value)
+}
+
+/// The same, with the word that it stands in.
+pub(super) fn value_word<'a>(args: &'a [Word], names: &[&str]) -> Option<(&'a Word, &'a str)> {
     args.iter().enumerate().find_map(|(at, word)| {
         if names.contains(&&*word.text) {
-            return args.get(at + 1).map(|value| &*value.text);
+            return args.get(at + 1).map(|value| (value, &*value.text));
         }
         names.iter().find_map(|name| {
             let rest = word.text.strip_prefix(name)?;
-            if name.starts_with("--") { rest.strip_prefix('=') } else { Some(rest) }
+            let value = if name.starts_with("--") { rest.strip_prefix('=') } else { Some(rest) };
+            value.map(|value| (word, value))
         })
     })
 }
@@ -273,6 +280,14 @@ fn find(args: &[Word]) -> Vec<Inner> {
         rest = command.get(length..).unwrap_or_default();
     }
     found
+}
+
+/// What `fd` runs on what it finds.
+fn fd(args: &[Word]) -> Vec<Inner> {
+    const RUNS: [&str; 4] = ["-x", "-X", "--exec", "--exec-batch"];
+    let at = args.iter().position(|word| RUNS.contains(&&*word.text));
+    let command = at.and_then(|at| args.get(at + 1..)).unwrap_or_default();
+    words(command, true)
 }
 
 /// What runs on the other machine.

@@ -44,7 +44,33 @@ pub(super) struct Types {
     actions: BTreeMap<&'static str, (EntityUid, Vec<Entity>)>,
 }
 
+/// The groups of actions, what each of them is in, and the actions in it: what the schema says, which
+/// a test holds against it. Reading the schema would take longer than a decision.
+const GROUPS: [(&str, Option<&str>, &[&str]); 6] = [
+    ("look", None, &["file_read", "observation", "decision"]),
+    ("effect", None, &[]),
+    ("change", Some("effect"), &["code_gen", "code_edit", "file_write", "file_delete"]),
+    ("run", Some("effect"), &["shell_exec", "command"]),
+    ("network", Some("effect"), &["api_request", "web_request", "browser_action"]),
+    ("other", Some("effect"), &["tool_call", "action", "unknown"]),
+];
+
 impl Types {
+    /// The types that every request is made of.
+    pub(super) fn known() -> Result<Self, String> {
+        let action = "Action".parse::<EntityTypeName>().map_err(|error| error.to_string())?;
+        let uid = |id: &str| EntityUid::from_type_name_and_id(action.clone(), EntityId::new(id));
+        let within = |id: &str, group: Option<&str>| {
+            Entity::new_no_attrs(uid(id), group.map(uid).into_iter().collect())
+        };
+        let all = GROUPS.iter().flat_map(|(group, above, actions)| {
+            let actions = actions.iter().map(|action| within(action, Some(group)));
+            actions.chain([within(group, *above)])
+        });
+        let all = Entities::from_entities(all, None).map_err(|error| error.to_string())?;
+        Self::new(&all)
+    }
+
     pub(super) fn new(all: &Entities) -> Result<Self, String> {
         let name = |name: &str| name.parse::<EntityTypeName>().map_err(|error| error.to_string());
         let action = name("Action")?;
@@ -197,6 +223,23 @@ mod tests {
 
     fn texts<const N: usize>(texts: [&str; N]) -> BTreeSet<String> {
         texts.into_iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn actions_are_in_the_groups_that_the_schema_names() {
+        let schema = super::super::schema().unwrap();
+        let of_schema = Types::new(&schema.action_entities().unwrap()).unwrap();
+        let known = Types::known().unwrap();
+        let groups = |types: &Types| {
+            let all = types.actions.iter().map(|(name, (uid, needed))| {
+                let mut needed: Vec<_> = needed.iter().map(|it| it.uid().to_string()).collect();
+                needed.sort();
+                (*name, uid.to_string(), needed)
+            });
+            all.collect::<Vec<_>>()
+        };
+        assert_eq!(groups(&known), groups(&of_schema));
+        assert!(groups(&known).iter().all(|(_, _, needed)| needed.len() >= 2));
     }
 
     #[test]

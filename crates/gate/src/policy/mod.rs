@@ -16,6 +16,7 @@ mod tests;
 use std::sync::LazyLock;
 
 use cedar_policy::{Authorizer, Effect, PolicyId, PolicySet, Schema};
+use serde_json::Value;
 
 pub(crate) use facts::Circumstances;
 use facts::Types;
@@ -28,6 +29,9 @@ use crate::{Decision, GateRequest, Reason, Verdict};
 /// Under which name the policy as a whole speaks.
 const POLICY: &str = "policy";
 const BUILT_IN: &str = include_str!("../../policy/default.cedar");
+/// The rules of the built-in policy as Cedar keeps them once they are read, in the order of the text:
+/// reading the text takes longer than everything else that a hook does. `cargo xtask vectors` makes it.
+const READY: &str = include_str!("../../policy/default.json");
 const SCHEMA: &str = include_str!("schema.cedarschema");
 
 /// When a policy was shown to fit the schema and to hold to its examples.
@@ -39,24 +43,22 @@ enum Proof {
     Before,
 }
 
-/// What every policy is read with.
-#[derive(Debug)]
-struct Grammar {
-    schema: Schema,
-    types: Types,
-}
-
-static GRAMMAR: LazyLock<Result<Grammar, PolicyFault>> = LazyLock::new(|| {
-    let broken = |what: String| PolicyFault::Schema { what };
-    let (schema, _) =
-        Schema::from_cedarschema_str(SCHEMA).map_err(|error| broken(error.to_string()))?;
-    let actions = schema.action_entities().map_err(|error| broken(error.to_string()))?;
-    let types = Types::new(&actions).map_err(broken)?;
-    Ok(Grammar { schema, types })
+/// What rules that are not proven yet are held against. Who only decides needs none of it.
+static CEDAR_SCHEMA: LazyLock<Result<Schema, PolicyFault>> = LazyLock::new(|| {
+    Schema::from_cedarschema_str(SCHEMA)
+        .map(|(schema, _)| schema)
+        .map_err(|error| PolicyFault::Schema { what: error.to_string() })
 });
 
-fn grammar() -> Result<&'static Grammar, PolicyFault> {
-    GRAMMAR.as_ref().map_err(Clone::clone)
+static TYPES: LazyLock<Result<Types, PolicyFault>> =
+    LazyLock::new(|| Types::known().map_err(|what| PolicyFault::Schema { what }));
+
+fn schema() -> Result<&'static Schema, PolicyFault> {
+    CEDAR_SCHEMA.as_ref().map_err(Clone::clone)
+}
+
+fn types() -> Result<&'static Types, PolicyFault> {
+    TYPES.as_ref().map_err(Clone::clone)
 }
 
 /// A policy whose rules fit the schema and hold to their examples.
@@ -78,11 +80,17 @@ impl Policy {
     }
 
     fn read(text: &str, proof: Proof) -> Result<Self, PolicyFault> {
-        let grammar = grammar()?;
         let mut rules: Vec<PolicyRule> = Vec::new();
         let mut set = PolicySet::new();
+        let mut ready = match proof {
+            Proof::Now => Vec::new(),
+            // One that cannot be read is no loss: the text is there.
+            Proof::Before => serde_json::from_str::<Vec<Value>>(READY).unwrap_or_default(),
+        }
+        .into_iter();
         for source in source::split(text)? {
-            let (rule, policy) = rule::read(source, grammar, proof)?;
+            let policy = rule::parse(source, ready.next())?;
+            let (rule, policy) = rule::read(source.line, policy, proof)?;
             if rules.iter().any(|other| other.id == rule.id) {
                 return Err(PolicyFault::Twice { line: rule.line, rule: rule.id });
             }
@@ -115,6 +123,20 @@ impl Policy {
         BUILT_IN
     }
 
+    /// The rules of the policy that is in force where there is no other, ready to be used.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn made_ready() -> Result<String, PolicyFault> {
+        let mut rules = Vec::new();
+        for source in source::split(BUILT_IN)? {
+            let what = |what: String| PolicyFault::Syntax { line: source.line, what };
+            let rule = rule::parse(source, None)?.to_json().map_err(|it| what(it.to_string()))?;
+            rules.push(rule.to_string());
+        }
+        Ok(format!("[\n{}\n]\n", rules.join(",\n")))
+    }
+
     /// Its text.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -129,9 +151,9 @@ impl Policy {
 
     /// What it says of a request.
     pub(crate) fn judge(&self, request: &GateRequest, known: Circumstances<'_>) -> Verdict {
-        let asked = grammar()
+        let asked = types()
             .map_err(|fault| fault.to_string())
-            .and_then(|grammar| grammar.types.request(request, known));
+            .and_then(|types| types.request(request, known));
         let (request, entities) = match asked {
             Ok(asked) => asked,
             Err(what) => return Reason::failed(POLICY, &what).into(),

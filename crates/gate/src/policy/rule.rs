@@ -3,10 +3,11 @@
 use cedar_policy::{
     Authorizer, Effect, Policy as CedarPolicy, PolicyId, PolicySet, ValidationMode, Validator,
 };
+use serde_json::Value;
 
 use super::facts::Circumstances;
 use super::source::RuleSource;
-use super::{Grammar, PolicyFault, Proof, decision_of, example};
+use super::{PolicyFault, Proof, decision_of, example, schema, types};
 use crate::risk::Features;
 use crate::{Decision, GateRequest, Reason, guard};
 
@@ -30,15 +31,25 @@ impl PolicyRule {
     }
 }
 
-/// Reads a rule, checks that it fits the schema, and holds it to its examples.
-pub(super) fn read(
+/// Reads the text of a rule, or takes what was made of it before.
+pub(super) fn parse(
     source: RuleSource<'_>,
-    grammar: &Grammar,
+    ready: Option<Value>,
+) -> Result<CedarPolicy, PolicyFault> {
+    let RuleSource { line, text } = source;
+    if let Some(policy) = ready.and_then(|ready| CedarPolicy::from_json(None, ready).ok()) {
+        return Ok(policy);
+    }
+    CedarPolicy::parse(None, text)
+        .map_err(|errors| PolicyFault::Syntax { line, what: errors.to_string() })
+}
+
+/// Checks that a rule fits the schema, and holds it to its examples.
+pub(super) fn read(
+    line: usize,
+    policy: CedarPolicy,
     proof: Proof,
 ) -> Result<(PolicyRule, CedarPolicy), PolicyFault> {
-    let RuleSource { line, text } = source;
-    let policy = CedarPolicy::parse(None, text)
-        .map_err(|errors| PolicyFault::Syntax { line, what: errors.to_string() })?;
     let bare = |rule: Option<&str>, annotation| PolicyFault::Bare {
         line,
         rule: rule.map(str::to_owned),
@@ -62,15 +73,15 @@ pub(super) fn read(
     }
     let alone = PolicySet::from_policies([policy.clone()])
         .map_err(|error| PolicyFault::Syntax { line, what: error.to_string() })?;
-    validate(&rule, &alone, grammar)?;
+    validate(&rule, &alone)?;
     for text in example::lines(must) {
-        if !applies(&rule, &alone, text, grammar)? {
+        if !applies(&rule, &alone, text)? {
             let (rule, example) = (rule.id, text.to_owned());
             return Err(PolicyFault::Misses { line, rule, example });
         }
     }
     for text in example::lines(must_not) {
-        if applies(&rule, &alone, text, grammar)? {
+        if applies(&rule, &alone, text)? {
             let (rule, example) = (rule.id, text.to_owned());
             return Err(PolicyFault::Overreaches { line, rule, example });
         }
@@ -99,8 +110,8 @@ fn check_annotations(policy: &CedarPolicy, id: &str, line: usize) -> Result<(), 
     Ok(())
 }
 
-fn validate(rule: &PolicyRule, alone: &PolicySet, grammar: &Grammar) -> Result<(), PolicyFault> {
-    let validator = Validator::new(grammar.schema.clone());
+fn validate(rule: &PolicyRule, alone: &PolicySet) -> Result<(), PolicyFault> {
+    let validator = Validator::new(schema()?.clone());
     let found = validator.validate(alone, ValidationMode::Strict);
     let mut faults: Vec<String> = found.validation_errors().map(ToString::to_string).collect();
     // They come in no order, and one is enough to go on.
@@ -112,12 +123,7 @@ fn validate(rule: &PolicyRule, alone: &PolicySet, grammar: &Grammar) -> Result<(
 }
 
 /// Whether the rule, by itself, applies to an example.
-fn applies(
-    rule: &PolicyRule,
-    alone: &PolicySet,
-    text: &str,
-    grammar: &Grammar,
-) -> Result<bool, PolicyFault> {
+fn applies(rule: &PolicyRule, alone: &PolicySet, text: &str) -> Result<bool, PolicyFault> {
     let bad = |what: String| PolicyFault::BadExample {
         line: rule.line,
         rule: rule.id.clone(),
@@ -133,7 +139,7 @@ fn applies(
         features: &features,
         paths: &request.paths,
     };
-    let (asked, entities) = grammar.types.request(&request, known).map_err(bad)?;
+    let (asked, entities) = types()?.request(&request, known).map_err(bad)?;
     let response = Authorizer::new().is_authorized(&asked, alone, &entities);
     if let Some(error) = response.diagnostics().errors().next() {
         return Err(PolicyFault::FailsOn {

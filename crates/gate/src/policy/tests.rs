@@ -62,6 +62,21 @@ fn the_built_in_policy_holds_to_its_examples() {
 }
 
 #[test]
+fn the_built_in_policy_lies_ready_as_it_is_read() {
+    assert!(READY == Policy::made_ready().unwrap(), "run `cargo xtask vectors`");
+    let read = Policy::parse(Policy::built_in()).unwrap();
+    let ready = Policy::from_bytes(Policy::built_in().as_bytes()).unwrap();
+    let text = |policy: &Policy| {
+        let all =
+            policy.set.policies().map(|rule| (rule.id().to_string(), rule.to_json().unwrap()));
+        let mut all: Vec<_> = all.map(|(id, rule)| (id, rule.to_string())).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(text(&ready), text(&read));
+}
+
+#[test]
 fn every_rule_that_forbids_is_named_with_its_justification() {
     let text = rule("no", "", FORBID) + &rule("ask", "@decision(\"ask\")\n", FORBID);
     let policy = Policy::parse(&text).unwrap();

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// The counts of a diff.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts<'d> {
+pub(crate) struct Counts<'d> {
     /// Lines added and removed.
     pub(super) lines: u64,
     /// Words in added lines that branch.
@@ -17,10 +17,10 @@ pub(super) struct Counts<'d> {
     /// The files that it names.
     pub(super) files: BTreeSet<Cow<'d, str>>,
     /// Those, and what it moves, copies or gives another mode: everything that it may write.
-    pub(super) written: BTreeSet<Cow<'d, str>>,
+    pub(crate) written: BTreeSet<Cow<'d, str>>,
     /// Whether a hunk is shorter than its header says: what follows may be taken for a part of it by
     /// one reader, and for another file by the next.
-    pub(super) unfinished: bool,
+    pub(crate) unfinished: bool,
     /// Files of which the diff has a section, named or not.
     pub(super) sections: u64,
     /// The lines that it adds, without their sign.
@@ -31,9 +31,12 @@ pub(super) struct Counts<'d> {
 const BRANCHING: [&str; 12] =
     ["if", "elif", "else", "for", "while", "try", "except", "with", "and", "or", "case", "match"];
 
+/// Bytes of the longest of them.
+const BRANCHING_BYTES_MAX: usize = 6;
+
 impl<'d> Counts<'d> {
     /// Counts `diff`.
-    pub(super) fn of(diff: &'d str) -> Self {
+    pub(crate) fn of(diff: &'d str) -> Self {
         let mut counts = Self::default();
         // Lines of the hunk that are still to come: old and new.
         let mut due = (0_u64, 0_u64);
@@ -62,6 +65,8 @@ impl<'d> Counts<'d> {
     fn add(&mut self, line: &'d str) {
         self.lines += 1;
         let words = line.split(|it: char| !it.is_alphanumeric() && it != '_');
+        // Most words are too long or too short to be one of them.
+        let words = words.filter(|word| (2..=BRANCHING_BYTES_MAX).contains(&word.len()));
         self.branches += words.filter(|word| BRANCHING.contains(word)).count() as u64;
         self.added.push(line);
     }
@@ -161,22 +166,6 @@ fn unquoted(name: &str) -> String {
         });
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// What a diff would write, and whether every reader of it would say so.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct DiffReach {
-    /// The files, as they are named.
-    pub(crate) files: Vec<String>,
-    /// Whether a hunk is shorter than its header says.
-    pub(crate) unfinished: bool,
-}
-
-/// The reach of `diff`.
-pub(crate) fn reach(diff: &str) -> DiffReach {
-    let counts = Counts::of(diff);
-    let files = counts.written.into_iter().map(Cow::into_owned).collect();
-    DiffReach { files, unfinished: counts.unfinished }
 }
 
 #[cfg(test)]

@@ -82,18 +82,28 @@ impl Features {
     /// The features of what a request would do.
     #[must_use]
     pub fn of(request: &GateRequest) -> Self {
-        let diff = request.diff.as_deref().unwrap_or_default();
-        Self::count(diff, &request.paths, &request.description, request.finding_severity)
+        Self::counted(request, request.diff.as_deref().map(Counts::of).as_ref())
+    }
+
+    /// As [`Features::of`], where its diff was counted already.
+    pub(crate) fn counted(request: &GateRequest, diff: Option<&Counts<'_>>) -> Self {
+        let none = Counts::default();
+        let counts = diff.unwrap_or(&none);
+        Self::count(counts, &request.paths, &request.description, request.finding_severity)
     }
 
     /// The features of a diff by itself, described in these words.
     #[must_use]
     pub fn of_diff(diff: &str, description: &str) -> Self {
-        Self::count(diff, &[], description, FindingLevel::None)
+        Self::count(&Counts::of(diff), &[], description, FindingLevel::None)
     }
 
-    fn count(diff: &str, paths: &[String], description: &str, severity: FindingLevel) -> Self {
-        let counts = Counts::of(diff);
+    fn count(
+        counts: &Counts<'_>,
+        paths: &[String],
+        description: &str,
+        severity: FindingLevel,
+    ) -> Self {
         let plain = |path: &str| PlainPath::of(path);
         let in_diff: Vec<PlainPath> = counts.files.iter().map(|path| plain(path)).collect();
         let listed: Vec<PlainPath> = paths.iter().map(|path| plain(path)).collect();
@@ -116,7 +126,7 @@ impl Features {
             finding_severity: severity.level(),
             test_coverage_delta: tests,
             modules_crossed: larger(modules).saturating_sub(1),
-            change_type: ChangeType::of(description, &counts),
+            change_type: ChangeType::of(description, counts),
             security: looks_like_security(description, all),
             has_security_imports: counts.added.iter().any(|line| security_imports(line)),
             levels,

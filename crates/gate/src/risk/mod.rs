@@ -12,7 +12,7 @@ mod label;
 mod model;
 
 pub use cell::{CELLS, Cell, NoSuchCell};
-pub(crate) use diff::reach;
+pub(crate) use diff::Counts as DiffCounts;
 pub(crate) use estimate::judge;
 pub use estimate::{ASK_FROM, DENY_FROM, Estimate};
 pub use features::{Features, FindingLevel};

@@ -42,6 +42,13 @@ pub enum RecordingCommand {
         /// How the answer was given.
         channel: String,
     },
+    /// The agent asks again, in another call, what a person has answered.
+    AskAgain {
+        /// The intent that was answered.
+        intent: EventRef,
+        /// What the agent's side calls the other call.
+        call_id: String,
+    },
     /// The agent has done something.
     Record(Box<RecordedAction>),
     /// The agent means to use a tool.
@@ -198,6 +205,15 @@ pub struct StoredInput {
     pub canonical: bool,
 }
 
+/// With what something was asked for, by its hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskedInput {
+    /// The arguments without secrets, in their canonical form; the stored request where there are none.
+    pub input: Hash,
+    /// Binds the request as it was before secrets were taken out of it, where any were.
+    pub binding: Option<Hash>,
+}
+
 /// How a call that passed through the recorder ended.
 #[derive(Debug, Clone)]
 pub struct EndedCall {
@@ -288,6 +304,9 @@ pub struct RecordedAction {
     pub token: Option<String>,
     /// What the agent's side calls the call; finds its verdict before anything else does.
     pub call_id: Option<String>,
+    /// What it was done with, where whoever reports it says so. A verdict covers only what was asked
+    /// for with the same.
+    pub asked: Option<AskedInput>,
     /// Who says so.
     pub reporter: Reporter,
     /// How dangerous it is taken to be where no verdict says so.

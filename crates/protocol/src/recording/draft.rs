@@ -2,6 +2,7 @@
 
 use countersign_format::event::{ArtifactDescriptor, Draft, EventRef, EventType};
 use countersign_format::report::VerificationStatus;
+use countersign_format::risk::RiskClass;
 use countersign_format::role::Role;
 use serde_json::{Map, Value, json};
 
@@ -39,6 +40,7 @@ pub(super) fn acts(
             let draft = Draft::new(EventType::ToolIntentReviewed, payload);
             return Ok(vec![Act { by: By::Role(Role::Operator), draft }]);
         }
+        C::AskAgain { intent, call_id } => again(state, &intent, call_id)?,
         C::Record(done) => return record(state, *done, context),
         C::Intend { tool_name, input_hash, safety_classification, justification, artifacts } => {
             let payload = json!({
@@ -187,6 +189,26 @@ fn gate(
         acts.push(Act::by_recorder(started));
     }
     Ok(acts)
+}
+
+/// What was asked for and answered before, in another call.
+fn again(state: &RecordingState, intent: &EventRef, call_id: String) -> Result<Draft, Refusal> {
+    let event = EventType::ToolIntentSigned;
+    let open = state.intents.get(&intent.seq);
+    let open = open.ok_or_else(|| no_such_command(event, intent, "intent"))?;
+    let action = &open.action;
+    let mut payload = json!({
+        "tool_name": action.tool_name,
+        "action_type": action.action_type,
+        "paths": action.paths,
+        "normalized_input_hash": open.input.unwrap_or(action.input),
+        "safety_classification": RiskClass::Standard,
+        "justification": action.description,
+        "call_id": call_id,
+        "retry_of": intent,
+    });
+    set(&mut payload, "input_binding", open.binding);
+    Ok(Draft::new(event, with_behalf(state, payload)))
 }
 
 /// The end of a call that passed through the recorder: nobody has to be believed.

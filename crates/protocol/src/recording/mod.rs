@@ -20,8 +20,8 @@ use crate::parts::{no_such, optional, place, reference};
 use crate::receipts::{Gating, IntendedAction, ReceiptHead};
 use crate::{Act, Context, Refusal, ReviewDecision, Stage, State, ending, roles};
 pub use command::{
-    CallOutcome, EndedCall, GateRecord, GatedIntent, RecordedAction, RecordingCommand, Reporter,
-    StoredInput,
+    AskedInput, CallOutcome, EndedCall, GateRecord, GatedIntent, RecordedAction, RecordingCommand,
+    Reporter, StoredInput,
 };
 pub use verdicts::OpenIntent;
 use verdicts::{INTENTS_MAX, admit_gate};
@@ -152,7 +152,7 @@ impl RecordingState {
 
 impl State for RecordingState {
     type Command = RecordingCommand;
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
 
     fn decide(&self, command: RecordingCommand, context: &Context) -> Result<Vec<Act>, Refusal> {
         draft::acts(self, command, context)

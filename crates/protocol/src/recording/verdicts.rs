@@ -9,7 +9,7 @@ use countersign_format::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::RecordedAction;
+use super::{AskedInput, RecordedAction};
 use crate::parts::optional;
 use crate::receipts::{Gating, IntendedAction};
 use crate::{Refusal, ReviewDecision};
@@ -43,6 +43,8 @@ pub struct OpenIntent {
     pub by_person: bool,
     /// Binds the request as it was before secrets were taken out of it.
     pub binding: Option<Hash>,
+    /// With what it was asked for.
+    pub input: Option<Hash>,
     /// What the intent was stored with, until it was judged.
     pub inputs: Vec<Hash>,
 }
@@ -50,6 +52,7 @@ pub struct OpenIntent {
 impl OpenIntent {
     /// An intent that nobody has judged.
     pub(super) fn new(event: &Event, action: IntendedAction) -> Self {
+        let input = optional(event, "normalized_input_hash").ok().flatten();
         Self {
             event_id: event.event_id.clone(),
             action,
@@ -62,11 +65,18 @@ impl OpenIntent {
             call_id: optional(event, "call_id").ok().flatten(),
             by_person: false,
             binding: optional(event, "input_binding").ok().flatten(),
+            input,
             inputs: {
-                let input = optional(event, "normalized_input_hash").ok().flatten();
-                event.artifacts.iter().map(|artifact| artifact.artifact_hash).chain(input).collect()
+                let stored = event.artifacts.iter().map(|artifact| artifact.artifact_hash);
+                stored.chain(input).collect()
             },
         }
+    }
+
+    /// Whether it was asked for with this.
+    #[must_use]
+    pub fn is_of(&self, asked: &AskedInput) -> bool {
+        self.input == Some(asked.input) && self.binding == asked.binding
     }
 
     /// Whether it is too late to use its verdict at `now`. What was done under a verdict of its own
@@ -109,6 +119,9 @@ pub(super) struct Tie {
     pub(super) fault: Option<&'static str>,
 }
 
+/// What is wrong where a call did something else than it was asked about.
+const DONE_OTHERWISE: &str = "the verdict of this call is for something else than what was done";
+
 /// Finds the verdict under which `done` was done at `now`.
 pub(super) fn tie(
     intents: &BTreeMap<u64, OpenIntent>,
@@ -119,14 +132,13 @@ pub(super) fn tie(
         intent.action.action_type == done.action_type.as_str()
             && same_paths(&intent.action.paths, &done.paths)
             && same_tool(&intent.action, &done.tool_name)
+            && done.asked.as_ref().is_none_or(|asked| intent.is_of(asked))
     };
     let lives = |intent: &OpenIntent| intent.expires_at.is_none_or(|end| now < end);
     // The same call by the same name: what it did may have taken as long as it likes.
     if let Some(call) = &done.call_id {
-        let named = intents
-            .iter()
-            .find(|(_, it)| it.token.is_some() && it.call_id.as_ref() == Some(call) && fits(it));
-        if let Some((&seq, _)) = named {
+        let of_call = |it: &OpenIntent| it.token.is_some() && it.call_id.as_ref() == Some(call);
+        if let Some((&seq, _)) = intents.iter().find(|(_, it)| of_call(it) && fits(it)) {
             return Tie { intent: Some(seq), gating: Gating::Token, fault: None };
         }
         // A person agreed to the same thing when it was asked for under another name.
@@ -134,7 +146,9 @@ pub(super) fn tie(
             intent.token.is_some() && approved_by_person(intent) && lives(intent) && fits(intent)
         });
         let gating = if agreed.is_some() { Gating::Inferred } else { Gating::Ungated };
-        return Tie { intent: agreed.map(|(&seq, _)| seq), gating, fault: None };
+        let otherwise = agreed.is_none() && intents.values().any(of_call);
+        let fault = otherwise.then_some(DONE_OTHERWISE);
+        return Tie { intent: agreed.map(|(&seq, _)| seq), gating, fault };
     }
     let Some(token) = &done.token else {
         let found = intents

@@ -30,7 +30,7 @@ pub(crate) fn at(seq: u64) -> Timestamp {
 /// What may be known when the event at `seq` is decided.
 pub(crate) fn context(seq: u64) -> Context {
     let next_id = Ulid::from_parts(at(0), u128::from(seq) + 1);
-    Context { now: at(seq), next_id, next_seq: seq }
+    Context { now: at(seq), raw: at(seq), next_id, next_seq: seq }
 }
 
 /// The event that `draft` becomes at `seq`.

@@ -102,8 +102,8 @@ impl Disk for CountingDisk {
         OsDisk.list(path)
     }
 
-    fn has_entries(&self, path: &Path) -> Result<bool, DiskError> {
-        OsDisk.has_entries(path)
+    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
+        OsDisk.first_entry(path)
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>, DiskError> {

@@ -61,6 +61,7 @@ impl<S: State> Ledger<S> {
     ) -> Result<Vec<Event>, String> {
         let context = countersign_protocol::Context {
             now,
+            raw: now,
             next_id: self.next_id(now),
             next_seq: self.chain.events,
         };

@@ -1,6 +1,6 @@
 //! An agent asks; the gate answers.
 
-use countersign_format::event::{Event, EventRef};
+use countersign_format::event::{ArtifactDescriptor, Event, EventRef};
 use countersign_format::hash::Hash;
 use countersign_format::json;
 use countersign_format::receipt::ActionType;
@@ -8,13 +8,13 @@ use countersign_format::time::Timestamp;
 use countersign_gate::{Decision, GateRequest, Opinion};
 use countersign_protocol::ReviewDecision;
 use countersign_protocol::recording::{
-    GateRecord, GatedIntent, OpenIntent, RecordingCommand, RecordingState,
+    GateRecord, GatedIntent, OpenIntent, RecordingCommand, RecordingState, StoredInput,
 };
 use serde_json::{Value, json};
 
 use super::{
-    ActionRequest, AgentRuntime, Enforcement, GateAnswer, Inner, action_type, passing::place,
-    plain_paths, redactions,
+    ActionRequest, AgentRuntime, Enforcement, GateAnswer, Inner, action_type, passing::GivenInput,
+    passing::place, plain_paths, redactions,
 };
 use crate::recording::Recording;
 use crate::secrets::Counts;
@@ -33,7 +33,8 @@ impl AgentRuntime {
     /// Asks whether an action may run. When it returns, question and answer survive power loss.
     ///
     /// The same question, asked again while a person is still to answer it or after they have
-    /// agreed, gets that answer: nobody can ask until the gate says yes.
+    /// agreed, gets that answer: nobody can ask until the gate says yes. A call that somebody is asked
+    /// about where it is made is a question of its own.
     ///
     /// # Errors
     /// They could not be recorded.
@@ -54,16 +55,22 @@ impl AgentRuntime {
             // without them.
             false => Some(self.bound(&mut inner, asked)?),
         };
-        let same = SameRequest { hash: Hash::of(&bytes), binding };
-        if let Some(mut answer) = self.standing(&inner, &request, same, &opinion, model_loaded)? {
+        let call = asked.call_id.as_deref().filter(|_| !asked.begins).map(|id| self.clean(id));
+        let same = SameRequest { hash: Hash::of(&bytes), binding, call };
+        let standing = self.standing(&inner, &request, &same, &opinion, model_loaded)?;
+        if let Some((mut answer, intent)) = standing {
+            if let (Some(intent), Some(call_id)) = (intent, same.call) {
+                // So that nobody misses the call in the record.
+                self.submit(&mut inner, &RecordingCommand::AskAgain { intent, call_id })?;
+            }
             if asked.begins && answer.decision == Decision::Allow {
                 answer.execution = Some(self.begin(&mut inner, &answer.token)?);
             }
             return Ok(answer);
         }
-        let input =
-            asked.arguments.as_deref().map(|raw| self.input(raw, &mut counts)).transpose()?;
-        let mut intent = self.intent(&mut inner, &request, &bytes, &opinion, &counts)?;
+        let input = asked.arguments.as_deref().map(|raw| self.input(raw, &mut counts));
+        let (stored, input) = self.keep_request(&bytes, input)?;
+        let mut intent = self.intent(&mut inner, &request, stored, &opinion, &counts)?;
         intent.input = input;
         intent.call_id = asked.call_id.as_deref().map(|id| self.clean(id));
         intent.begins = asked.begins;
@@ -140,7 +147,11 @@ impl AgentRuntime {
     }
 
     /// Binds a request as it is before secrets are taken out of it.
-    fn bound(&self, inner: &mut Inner, asked: &ActionRequest) -> Result<Hash, WorkspaceError> {
+    pub(super) fn bound(
+        &self,
+        inner: &mut Inner,
+        asked: &ActionRequest,
+    ) -> Result<Hash, WorkspaceError> {
         let raw = json!([
             asked.action_type,
             asked.description,
@@ -163,17 +174,33 @@ impl AgentRuntime {
         home.parent().map_or(home.clone(), std::path::Path::to_owned)
     }
 
+    /// Stores a request, and the arguments of the call where they are known.
+    fn keep_request(
+        &self,
+        request: &[u8],
+        input: Option<GivenInput<'_>>,
+    ) -> Result<(ArtifactDescriptor, Option<StoredInput>), WorkspaceError> {
+        let json = "application/json";
+        Ok(match input {
+            None => (self.workspace.put_artifact(request, json)?, None),
+            Some(input) => {
+                let both = [(request, json), (&*input.bytes, json)];
+                let [request, arguments] = self.workspace.put_artifacts(both)?;
+                (request, Some(input.stored(arguments)))
+            }
+        })
+    }
+
     fn intent(
         &self,
         inner: &mut Inner,
         request: &GateRequest,
-        bytes: &[u8],
+        artifact: ArtifactDescriptor,
         opinion: &Opinion,
         counts: &Counts,
     ) -> Result<GatedIntent, WorkspaceError> {
         let stored = self.gate_in_force(inner)?;
         let (policy, model) = (stored.policy.clone(), stored.model.clone());
-        let artifact = self.workspace.put_artifact(bytes, "application/json")?;
         let now = self.workspace.now();
         let said = opinion.verdict.decision();
         let enforced = self.options.enforcement == Enforcement::Enforced;
@@ -220,30 +247,35 @@ impl AgentRuntime {
         })
     }
 
-    /// The answer that the same question has already, if a person is concerned with it.
+    /// The answer that the same question has already, if a person is concerned with it; with the
+    /// intent that it was given to, if that is of another call.
     fn standing(
         &self,
         inner: &Inner,
         request: &GateRequest,
-        same: SameRequest,
+        same: &SameRequest,
         opinion: &Opinion,
         model_loaded: bool,
-    ) -> Result<Option<GateAnswer>, WorkspaceError> {
+    ) -> Result<Option<(GateAnswer, Option<EventRef>)>, WorkspaceError> {
         let Some(current) = &inner.current else { return Ok(None) };
         let now = self.workspace.now();
         let found = current.recording.look(|state| {
-            let mut open = state.intents.values();
-            let open = open.find(|intent| same.is_of(intent) && concerns_person(intent, now));
-            open.cloned()
+            let open = state.intents.iter();
+            let open = open.filter(|(_, it)| same.is_of(it) && concerns_person(it, now));
+            // What was answered counts before what was not, and the last answer before the others.
+            let open = open.max_by_key(|(seq, it)| (it.by_person, **seq));
+            open.map(|(&seq, intent)| (seq, intent.clone()))
         })?;
-        let Some(intent) = found else { return Ok(None) };
+        let Some((seq, intent)) = found else { return Ok(None) };
+        let other = same.call.is_some() && intent.call_id != same.call;
+        let other = other.then(|| EventRef { event_id: intent.event_id.clone(), seq });
         let (decision, reason) = match intent.decision {
             Some(ReviewDecision::Approved) => (Decision::Allow, "a person approved it"),
             Some(ReviewDecision::Blocked) => (Decision::Deny, "a person refused it"),
             _ => (Decision::Ask, "a person was asked and has not answered yet"),
         };
         let waits = decision == Decision::Ask;
-        Ok(Some(GateAnswer {
+        let answer = GateAnswer {
             trace_id: current.recording.id(),
             token: intent.token.clone().unwrap_or_default(),
             expires_at: intent.expires_at.unwrap_or(now),
@@ -257,7 +289,8 @@ impl AgentRuntime {
             question_deadline: intent.deadline.filter(|_| waits),
             reasons: vec![reason.to_owned()],
             model_loaded,
-        }))
+        };
+        Ok(Some((answer, other)))
     }
 
     /// What a person said to the agent's own program when it asked them. The weakest of all
@@ -308,15 +341,19 @@ fn concerns_person(intent: &OpenIntent, now: Timestamp) -> bool {
 }
 
 /// By what a request is known as one that was made before.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct SameRequest {
     hash: Hash,
     binding: Option<Hash>,
+    /// The call, where a person is asked about each where it is made.
+    call: Option<String>,
 }
 
 impl SameRequest {
-    fn is_of(self, intent: &OpenIntent) -> bool {
-        intent.request == Some(self.hash) && intent.binding == self.binding
+    fn is_of(&self, intent: &OpenIntent) -> bool {
+        let open = intent.decision == Some(ReviewDecision::Asked);
+        let another = self.call.is_some() && intent.call_id != self.call;
+        intent.request == Some(self.hash) && intent.binding == self.binding && !(open && another)
     }
 }
 

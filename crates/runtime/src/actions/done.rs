@@ -29,6 +29,9 @@ impl AgentRuntime {
         let mut counts = Counts::new();
         let mut action = self.recorded_action(done, &mut counts)?;
         let mut inner = self.lock();
+        if let Some(asked) = &done.asked {
+            action.asked = Some(self.asked_input(&mut inner, asked)?);
+        }
         let recorded = match self.submit(&mut inner, &record_command(&action)) {
             Err(WorkspaceError::Write(WriteError::Refused(Refusal::InputNeeded))) => {
                 action.input = Some(self.own_input(&action, done.arguments.as_deref())?);
@@ -83,6 +86,7 @@ impl AgentRuntime {
             paths: plain_paths(&self.directory(), files.iter().map(String::as_str)),
             token: done.gate_token.clone(),
             call_id: done.call_id.as_deref().map(|id| self.clean(id)),
+            asked: None,
             reporter: done.reporter,
             risk: RiskClass::Standard,
             input: None,

@@ -165,6 +165,8 @@ pub struct ActionReport {
     pub duration_ms: u64,
     /// The arguments of the call as they came; kept where the gate never saw them.
     pub arguments: Option<Vec<u8>>,
+    /// What would have been asked for it, where whoever reports it knows: a verdict covers only that.
+    pub asked: Option<ActionRequest>,
     /// What came out.
     pub output: Option<String>,
     /// What went wrong.

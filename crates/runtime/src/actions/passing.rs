@@ -1,15 +1,16 @@
 //! Calls that pass through the recorder: it sees what goes in and what comes out, so that nobody's
 //! word has to be taken for it.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use countersign_format::event::{Event, EventRef};
+use countersign_format::event::{ArtifactDescriptor, Event, EventRef};
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::json;
 use countersign_format::report::VerificationReport;
 use countersign_protocol::recording::{
-    CallOutcome, EndedCall, OpenIntent, RecordingCommand, RecordingState, StoredInput,
+    AskedInput, CallOutcome, EndedCall, OpenIntent, RecordingCommand, RecordingState, StoredInput,
 };
 use countersign_protocol::{Refusal, ReviewDecision};
 
@@ -140,9 +141,10 @@ impl AgentRuntime {
     /// # Errors
     /// Nobody was asked, or it could not be recorded.
     pub fn withdraw(&self, token: &str, reason: &str) -> Result<(), WorkspaceError> {
-        let mut inner = self.lock();
+        let inner = self.lock();
         let unknown = || WriteError::Refused(Refusal::NotAsked { id: token.to_owned() });
-        let recording = &self.current(&mut inner)?.recording;
+        // Once its recording has ended, nothing is begun for it.
+        let recording = &inner.current.as_ref().ok_or_else(unknown)?.recording;
         let intent = intent_of(recording, token)?.ok_or_else(unknown)?;
         recording.submit(RecordingCommand::Review {
             intent,
@@ -204,11 +206,16 @@ impl AgentRuntime {
         let store = self.workspace.store();
         let mut seen = store.wait(0, Duration::ZERO);
         loop {
-            let decision = self.look(|state: &RecordingState| {
+            let of_token = |state: &RecordingState| {
                 let mut open = state.intents.values();
                 let open = open.find(|intent| intent.token.as_deref() == Some(token));
                 open.map(|intent| intent.decision)
-            })?;
+            };
+            // Looking must not begin a recording where the one that it was asked in has ended.
+            let decision = match &self.lock().current {
+                Some(current) => current.recording.look(of_token)?,
+                None => None,
+            };
             match decision.flatten() {
                 Some(ReviewDecision::Approved) => return Ok(Waited::Yes),
                 Some(ReviewDecision::Asked) => {}
@@ -223,21 +230,19 @@ impl AgentRuntime {
     }
 
     /// Records that a person agreed to a call in the agent's own program, if all that stood was a
-    /// question: it ran, and that program lets nothing run about which its user was asked in vain.
-    /// Says whether there was such a question.
+    /// question about this very call: the caller knows that it ran, and that the program lets nothing
+    /// run about which its user was asked in vain. Says whether there was such a question.
     ///
     /// # Errors
     /// The answer could not be recorded.
     pub fn agreed_in_client(&self, asked: &ActionRequest) -> Result<bool, WorkspaceError> {
-        let request = Hash::of(&self.request(asked, &mut Counts::new()).to_bytes());
+        let input = self.asked_input(&mut self.lock(), asked)?;
         let call = asked.call_id.as_deref().map(|id| self.clean(id));
         let token = self.look(|state: &RecordingState| {
             let open = state.intents.values();
             let mut asked = open.filter(|it| it.decision == Some(ReviewDecision::Asked));
-            // The same thing may have been asked for before, under another name.
-            let same = |it: &&OpenIntent| {
-                (call.is_some() && it.call_id == call) || it.request == Some(request)
-            };
+            // The same thing under another name may be what somebody refused.
+            let same = |it: &&OpenIntent| it.call_id == call && it.is_of(&input);
             asked.find(same).and_then(|intent| intent.token.clone())
         })?;
         match token {
@@ -246,21 +251,54 @@ impl AgentRuntime {
         }
     }
 
-    /// Arguments as they came, stored without their secrets.
-    pub(super) fn input(
+    /// With what something is asked for.
+    pub(super) fn asked_input(
         &self,
-        raw: &[u8],
-        counts: &mut Counts,
-    ) -> Result<StoredInput, WorkspaceError> {
+        inner: &mut Inner,
+        asked: &ActionRequest,
+    ) -> Result<AskedInput, WorkspaceError> {
+        let mut counts = Counts::new();
+        let request = self.request(asked, &mut counts);
+        let binding = match counts.is_empty() {
+            true => None,
+            false => Some(self.bound(inner, asked)?),
+        };
+        let input = match &asked.arguments {
+            Some(raw) => {
+                let redacted = self.redactor.redact(raw).bytes;
+                let canonical = json::read(&redacted).ok().map(|value| json::to_bytes(&value));
+                Hash::of(canonical.as_deref().unwrap_or(&redacted))
+            }
+            None => Hash::of(&request.to_bytes()),
+        };
+        Ok(AskedInput { input, binding })
+    }
+
+    /// Arguments as they came, without their secrets.
+    pub(super) fn input<'r>(&self, raw: &'r [u8], counts: &mut Counts) -> GivenInput<'r> {
         let redacted = self.redactor.redact(raw);
         add(counts, redacted.counts);
         let canonical = json::read(&redacted.bytes).ok().map(|value| json::to_bytes(&value));
-        let artifact = self.workspace.put_artifact(&redacted.bytes, "application/json")?;
-        Ok(StoredInput {
+        GivenInput {
             normalized: Hash::of(canonical.as_deref().unwrap_or(&redacted.bytes)),
             canonical: canonical.is_some(),
-            artifact,
-        })
+            bytes: redacted.bytes,
+        }
+    }
+}
+
+/// Arguments that are to be stored.
+#[derive(Debug)]
+pub(super) struct GivenInput<'r> {
+    pub(super) bytes: Cow<'r, [u8]>,
+    normalized: Hash,
+    canonical: bool,
+}
+
+impl GivenInput<'_> {
+    /// They are stored as this.
+    pub(super) const fn stored(&self, artifact: ArtifactDescriptor) -> StoredInput {
+        StoredInput { normalized: self.normalized, canonical: self.canonical, artifact }
     }
 }
 

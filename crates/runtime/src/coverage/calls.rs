@@ -1,6 +1,6 @@
 //! Calls of transcripts against calls of traces.
 //!
-//! A call is recorded if an intent has its id. What went to a server behind the proxy has another id
+//! A call is recorded if an intent has its id and its arguments, each for one call. What went to a server behind the proxy has another id
 //! there: it counts as recorded if some trace of the workspace has a call of that tool with these
 //! arguments at about that time, each for one call.
 
@@ -48,29 +48,42 @@ pub(super) fn compare(
     transcripts: &[Transcript],
     report: &mut CoverageReport,
 ) -> Wanted {
-    let mut by_id: BTreeMap<&str, Vec<(Ulid, &RecordedCall)>> = BTreeMap::new();
+    let mut by_id = RecordedById::default();
     for recorded in std::iter::once(trace).chain(related) {
-        for call in &recorded.calls {
-            if let Some(id) = &call.call_id {
-                by_id.entry(id).or_default().push((recorded.id, call));
-            }
+        by_id.add(recorded);
+    }
+    // A call may stand in two transcripts, of an agent and of its sub-agent: it is one all the same.
+    let mut calls: Vec<TranscriptCall> = Vec::new();
+    let mut places = BTreeMap::new();
+    for call in transcripts.iter().flat_map(|transcript| &transcript.calls) {
+        let place = *places.entry(call.key()).or_insert(calls.len());
+        match calls.get_mut(place) {
+            Some(known) => known.result = known.result.max(call.result),
+            None => calls.push(call.clone()),
         }
     }
+    let found = by_id.account_for(&calls);
     let mut wanted = Wanted::default();
+    for (call, found) in calls.iter().zip(&found) {
+        if !matches!(found, Found::Nothing) {
+            wanted.met.insert(call.id.clone());
+        }
+        match found {
+            Found::Same(recorded) => done_anyway(call, recorded, report),
+            Found::Other(recorded) => told_differently(call, recorded, report),
+            Found::Nothing if OWN_TOOLS.contains(&call.tool.as_str()) => {}
+            Found::Nothing if call.tool.starts_with(MCP_PREFIX) => wanted.add(call),
+            Found::Nothing => report.gap_list.add(not_recorded(call)),
+        }
+    }
     for transcript in transcripts {
         let mut source = source(transcript);
         for call in &transcript.calls {
-            let found = by_id.get(call.id.as_str());
-            if let Some(found) = found {
-                source.recorded += 1;
-                wanted.met.insert(call.id.clone());
-                told_differently(call, found, report);
-            } else if OWN_TOOLS.contains(&call.tool.as_str()) {
-                source.to_recorder += 1;
-            } else if call.tool.starts_with(MCP_PREFIX) {
-                wanted.add(call);
-            } else {
-                report.gap_list.add(not_recorded(call));
+            let found = places.get(&call.key()).and_then(|&place| found.get(place));
+            match found {
+                Some(Found::Same(_) | Found::Other(_)) => source.recorded += 1,
+                _ if OWN_TOOLS.contains(&call.tool.as_str()) => source.to_recorder += 1,
+                _ => {}
             }
         }
         for (line, why) in &transcript.bad_lines {
@@ -83,13 +96,116 @@ pub(super) fn compare(
     wanted
 }
 
+/// The recorded call that accounts for one of a transcript.
+#[derive(Debug, Clone, Copy)]
+enum Found<'t> {
+    /// One of the same arguments, as far as they can be compared.
+    Same(&'t RecordedCall),
+    /// One of other arguments.
+    Other(&'t RecordedCall),
+    Nothing,
+}
+
+/// Recorded calls by their ids. Each accounts for one call.
+#[derive(Default)]
+struct RecordedById<'t> {
+    free: BTreeMap<&'t str, Vec<&'t RecordedCall>>,
+}
+
+impl<'t> RecordedById<'t> {
+    fn add(&mut self, trace: &'t RecordedTrace) {
+        for call in &trace.calls {
+            if let Some(id) = &call.call_id {
+                self.free.entry(id).or_default().push(call);
+            }
+        }
+    }
+
+    /// What accounts for each call: those with the same arguments first, then those whose arguments
+    /// cannot be compared, then whatever is left.
+    fn account_for(mut self, calls: &[TranscriptCall]) -> Vec<Found<'t>> {
+        let mut found = vec![Found::Nothing; calls.len()];
+        for likeness in [Likeness::Same, Likeness::Unknown, Likeness::Other] {
+            for (call, found) in calls.iter().zip(&mut found) {
+                if matches!(found, Found::Nothing)
+                    && let Some(recorded) = self.take(call, likeness)
+                {
+                    *found = match likeness {
+                        Likeness::Other => Found::Other(recorded),
+                        Likeness::Same | Likeness::Unknown => Found::Same(recorded),
+                    };
+                }
+            }
+        }
+        found
+    }
+
+    /// Uses up a recorded call, one that ran before one that did not: what was refused may have been
+    /// reported once more when it was done.
+    fn take(&mut self, call: &TranscriptCall, likeness: Likeness) -> Option<&'t RecordedCall> {
+        let free = self.free.get_mut(call.id.as_str())?;
+        let fits = |it: &&RecordedCall| Likeness::of(call, it) == likeness;
+        let place = free.iter().position(fits)?;
+        let taken = free.remove(place);
+        if taken.may_have_run() {
+            return Some(taken);
+        }
+        let later =
+            |it: &&RecordedCall| it.may_have_run() && Likeness::of(call, it) != Likeness::Other;
+        let Some(place) = free.iter().position(later) else { return Some(taken) };
+        Some(free.remove(place))
+    }
+}
+
+/// How the arguments of a recorded call are to those of a transcript's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    Same,
+    Unknown,
+    Other,
+}
+
+impl Likeness {
+    fn of(call: &TranscriptCall, recorded: &RecordedCall) -> Self {
+        if call.hashes.is_empty() || !recorded.arguments {
+            return Self::Unknown;
+        }
+        match recorded.input.is_some_and(|input| call.hashes.contains(&input)) {
+            true => Self::Same,
+            false => Self::Other,
+        }
+    }
+}
+
+/// A call that ran although the trace says that it was not let.
+fn done_anyway(call: &TranscriptCall, recorded: &RecordedCall, report: &mut CoverageReport) {
+    if call.result != CallResult::Ran || recorded.may_have_run() {
+        return;
+    }
+    let kind = match recorded.decision {
+        Decided::Asked => GapKind::DoneUnanswered,
+        _ => GapKind::DoneDespite,
+    };
+    let event = Some(recorded.place.clone());
+    report.gap_list.add(CoverageGap { kind, event, ..not_recorded(call) });
+}
+
+/// The same id, and something else: a transcript or a hook does not tell the truth, or a program
+/// changed the arguments on the way.
+fn told_differently(call: &TranscriptCall, recorded: &RecordedCall, report: &mut CoverageReport) {
+    let why = format!("the transcript has other arguments: {}", call.input);
+    report.told_differently.add(NotedCall { why, ..noted(recorded, "") });
+    let (kind, event) = (GapKind::ToldDifferently, Some(recorded.place.clone()));
+    report.gap_list.add(CoverageGap { kind, event, ..not_recorded(call) });
+}
+
 /// What the trace itself shows: calls that nobody asked about, that were refused and done, or that
 /// nobody ended.
 pub(super) fn look_at_trace(trace: &RecordedTrace, report: &mut CoverageReport) {
     for call in &trace.calls {
         if call.despite {
             report.gap_list.add(shown(GapKind::DoneDespite, call));
-        } else if call.ungated && call.call_id.is_some() {
+        } else if call.ungated && (call.by_hook || call.call_id.is_some()) {
             report.gap_list.add(shown(GapKind::NotAsked, call));
         }
         let why = match (call.decision, call.started, call.end) {
@@ -172,25 +288,6 @@ fn client_name(tool: &str) -> Option<String> {
     };
     let (server, tool) = tool.split_once('/')?;
     Some(format!("{MCP_PREFIX}{}__{}", plain(server), plain(tool)))
-}
-
-/// The same id, and something else: a transcript or a hook does not tell the truth, or a program
-/// changed the arguments on the way.
-fn told_differently(
-    call: &TranscriptCall,
-    found: &[(Ulid, &RecordedCall)],
-    report: &mut CoverageReport,
-) {
-    let comparable: Vec<_> = found.iter().filter(|(_, it)| it.arguments).collect();
-    let same =
-        |recorded: &RecordedCall| recorded.input.is_some_and(|input| call.hashes.contains(&input));
-    if call.hashes.is_empty() || comparable.iter().any(|(_, recorded)| same(recorded)) {
-        return;
-    }
-    if let Some((_, recorded)) = comparable.first() {
-        let why = format!("the transcript has other arguments: {}", call.input);
-        report.told_differently.add(NotedCall { why, ..noted(recorded, "") });
-    }
 }
 
 fn source(transcript: &Transcript) -> TranscriptSource {

@@ -1,8 +1,9 @@
 //! Files that changed against the writes that were recorded.
 //!
 //! A file that changed is accounted for by a recorded action that writes and names it. A recorded
-//! command can change anything, so a file that only a command can have changed is not attributed to
-//! anybody; where no command ran either, it is a gap. Who changed a file is not seen, nor is when.
+//! command can change anything unless it is known only to look, so a file that only a command can have
+//! changed is not attributed to anybody; where no such command ran either, it is a gap. Who changed a
+//! file is not seen, nor is when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,8 +12,10 @@ use countersign_format::event::EventRef;
 use countersign_format::hash::Hash;
 use countersign_format::text::to_nfc;
 use countersign_format::time::Timestamp;
+use countersign_gate::{GateRequest, REQUEST_BYTES_MAX};
 
 use super::calls::gap;
+use super::looking::only_looks;
 use super::recorded::{RecordedCall, RecordedTrace};
 use super::report::{ChangedFile, CoverageReport, GapKind, WorkspaceSource};
 use super::snapshot::{
@@ -21,6 +24,8 @@ use super::snapshot::{
 use super::transcript::cut;
 use crate::git::Repository;
 use crate::secrets::Redactor;
+use crate::store::Blobs as _;
+use crate::workspace::Workspace;
 
 /// Commands that are named as possible causes.
 const NAMED_MAX: usize = 3;
@@ -37,13 +42,15 @@ pub(super) struct RecordedWrites {
 
 impl RecordedWrites {
     /// Takes in what a trace has, from `since` on.
-    pub(super) fn take(&mut self, trace: &RecordedTrace, since: Timestamp) {
+    pub(super) fn take(&mut self, trace: &RecordedTrace, since: Timestamp, workspace: &Workspace) {
         let done = trace.calls.iter().filter(|call| call.at >= since && call.may_have_run());
         for call in done {
             if call.writes() {
                 self.written.extend(call.paths.iter().cloned());
             } else if call.is_command() {
-                self.command(trace, call);
+                if !command_of(call, workspace).is_some_and(|command| only_looks(&command)) {
+                    self.command(trace, call);
+                }
             } else if !call.only_looks() {
                 for path in &call.paths {
                     let by = named(trace, &call.place, &call.tool, &call.description);
@@ -78,6 +85,12 @@ impl RecordedWrites {
     }
 }
 
+/// What a recorded command runs, as the gate was told.
+fn command_of(call: &RecordedCall, workspace: &Workspace) -> Option<String> {
+    let bytes = workspace.store().get(&call.request?, REQUEST_BYTES_MAX as u64).ok()?;
+    GateRequest::from_bytes(&bytes).ok()?.command
+}
+
 fn named(trace: &RecordedTrace, place: &EventRef, tool: &str, description: &str) -> String {
     let what = if description.is_empty() { tool } else { description };
     format!("event {} of {}: {}", place.seq, trace.id, cut(what, 100))
@@ -110,6 +123,7 @@ pub(super) fn compare(
         head: then.head.clone(),
         changed: 0,
         recorded: 0,
+        unattributed: 0,
         left_out: then.left_out,
     };
     let changed = match then.kind {
@@ -132,6 +146,7 @@ pub(super) fn compare(
         match maybe_by.is_empty() {
             true => report.gap_list.add(gap(GapKind::FileChanged, format!("{path} ({how})"))),
             false => {
+                source.unattributed += 1;
                 report.unattributed.add(ChangedFile { path, how: how.to_owned(), maybe_by });
             }
         }

@@ -6,6 +6,7 @@
 
 mod calls;
 mod files;
+mod looking;
 mod recorded;
 mod report;
 mod snapshot;
@@ -137,7 +138,7 @@ impl Workspace {
         let since = taken.as_ref().map(|taken| taken.at);
         let mut take_in = |recorded: &RecordedTrace, wanted: &mut Wanted, report: &mut _| {
             wanted.look_in(recorded, report);
-            since.into_iter().for_each(|since| writes.take(recorded, since));
+            since.into_iter().for_each(|since| writes.take(recorded, since, self));
         };
         for recorded in std::iter::once(&trace).chain(&related) {
             take_in(recorded, &mut wanted, &mut report);
@@ -315,9 +316,19 @@ impl CoverageReport {
             Some(hash) => format!("transcript {}, sha256 {hash}", it.name),
             None => format!("transcript {}", it.name),
         });
-        let workspace = self.workspace.iter().map(|it| match &it.head {
-            Some(head) => format!("files since commit {head}"),
-            None => format!("files since {}", it.taken_at),
+        let workspace = self.workspace.iter().map(|it| {
+            let since = match &it.head {
+                Some(head) => format!("files since commit {head}"),
+                None => format!("files since {}", it.taken_at),
+            };
+            // Whoever sees no gap is to see this: nobody can say where these changes came from.
+            match it.unattributed {
+                0 => since,
+                1 => format!("{since}: 1 changed by a recorded command, or past the recorder"),
+                many => {
+                    format!("{since}: {many} changed by recorded commands, or past the recorder")
+                }
+            }
         });
         let trace = format!("its own first {} events", self.events);
         std::iter::once(trace).chain(workspace).chain(transcripts).take(SOURCES_MAX).collect()

@@ -7,6 +7,7 @@ use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::receipt::ActionType;
 use countersign_format::time::Timestamp;
+use countersign_protocol::recording::Reporter;
 use countersign_protocol::{ending, kind_of};
 use serde_json::Value;
 
@@ -38,6 +39,10 @@ pub(super) struct RecordedCall {
     pub(super) despite: bool,
     pub(super) started: bool,
     pub(super) ungated: bool,
+    /// Whether a hook reported it, which is asked about every call.
+    pub(super) by_hook: bool,
+    /// What the gate was told of it.
+    pub(super) request: Option<Hash>,
     pub(super) end: Option<EndOfCall>,
 }
 
@@ -164,8 +169,10 @@ impl RecordedTrace {
                     _ if unknown == Some("unknown") => EndOfCall::Unknown,
                     _ => EndOfCall::Failed,
                 };
+                let reporter = event.payload.pointer("/action/metadata/reported_by");
+                let by_hook = reporter.and_then(Value::as_str) == Some(Reporter::Hook.as_str());
                 if let Some(call) = self.calls.get_mut(call) {
-                    call.end = Some(end);
+                    (call.end, call.by_hook) = (Some(end), by_hook);
                 }
             }
             T::ArtifactRecorded if self.snapshot.is_none() => {
@@ -203,6 +210,8 @@ impl RecordedTrace {
             despite: event.payload.get("despite").is_some(),
             started: false,
             ungated: false,
+            by_hook: false,
+            request: None,
             end: None,
         });
     }
@@ -220,6 +229,7 @@ impl RecordedTrace {
         if let Some(request) = request {
             // Where there were no arguments, the hash is that of the request to the gate.
             call.arguments &= call.input.is_some_and(|input| input.to_hex() != request);
+            call.request = request.parse().ok();
         }
     }
 

@@ -112,6 +112,8 @@ pub struct WorkspaceSource {
     pub changed: u64,
     /// Those that a recorded action accounts for.
     pub recorded: u64,
+    /// Those that only a recorded command can have changed, if anything did.
+    pub unattributed: u64,
     /// Files that were not looked at, for want of room.
     pub left_out: u64,
 }
@@ -153,6 +155,10 @@ pub enum GapKind {
     NotAsked,
     /// A call that was refused, and done all the same.
     DoneDespite,
+    /// A call that waited for a person's answer, and was done without one.
+    DoneUnanswered,
+    /// A call that was recorded with other arguments than the transcript has.
+    ToldDifferently,
     /// A line of the transcript that cannot be read: there may be a call in it.
     UnreadableLine,
     /// A file that changed although nothing that was recorded can have changed it.
@@ -167,6 +173,8 @@ impl GapKind {
             Self::NotRecorded => "not recorded",
             Self::NotAsked => "reported when it was done, not asked about before",
             Self::DoneDespite => "done although it was refused",
+            Self::DoneUnanswered => "done although nobody had answered",
+            Self::ToldDifferently => "recorded with other arguments",
             Self::UnreadableLine => "a line that cannot be read",
             Self::FileChanged => "changed by nothing that was recorded",
         }

@@ -1,8 +1,8 @@
 //! What an agent's own program wrote down: the tool calls in a transcript of Claude Code.
 //!
 //! A transcript is JSON lines that nobody signed. It is taken as a list of calls that are to be found
-//! in a trace, never as proof of anything. Lines of other sorts are counted and skipped; a line that
-//! cannot be read might hide a call, so each of them is named.
+//! in a trace, never as proof of anything. Lines of other sorts are searched for calls, and those
+//! without one counted; a line that cannot be read might hide a call, so each of them is named.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -72,9 +72,14 @@ pub struct Transcript {
     pub more_bad_lines: u64,
     /// The calls, in their order, each once.
     pub calls: Vec<TranscriptCall>,
+    /// The call that an id stands for at this place.
     places: BTreeMap<String, usize>,
+    known: BTreeMap<CallKey, usize>,
     understood: u64,
 }
+
+/// What makes two calls of transcripts one: id, tool, and arguments.
+pub(super) type CallKey = (String, String, Vec<Hash>, String);
 
 /// A call in a transcript. Whatever could be shown of it is without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,16 +101,16 @@ pub struct TranscriptCall {
 }
 
 /// What a transcript says became of a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallResult {
-    /// It gave a result.
-    Ran,
-    /// It gave an error: it failed, or was refused.
-    Error,
     /// There is no result.
     #[default]
     Unknown,
+    /// It gave an error: it failed, or was refused.
+    Error,
+    /// It gave a result.
+    Ran,
 }
 
 impl Transcript {
@@ -164,67 +169,127 @@ impl Transcript {
     fn take(&mut self, document: &Document, redactor: &Redactor) -> Result<(), TranscriptError> {
         let line = &document.value;
         let text = |name: &str| line.get(name).and_then(Value::as_str);
-        let Some(sort) = text("type") else {
-            self.other_lines += 1;
-            return Ok(());
-        };
-        self.understood += 1;
-        let content = line.pointer("/message/content").and_then(Value::as_array);
-        let Some(content) = content.filter(|_| matches!(sort, "assistant" | "user")) else {
-            self.other_lines += 1;
-            return Ok(());
-        };
+        let sort = text("type");
         let is_sub = line.get("isSidechain").and_then(Value::as_bool).unwrap_or(false);
-        let by_sub_agent = is_sub || text("agentId").is_some_and(|id| !id.is_empty());
-        let at = text("timestamp").and_then(|at| at.parse().ok());
-        for item in content {
-            let member = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
-            match (sort, member("type")) {
-                ("assistant", "tool_use") => {
-                    let mut call = TranscriptCall {
-                        id: shown(member("id"), redactor),
-                        tool: shown(member("name"), redactor),
-                        at,
-                        by_sub_agent,
-                        input: String::new(),
-                        hashes: Vec::new(),
-                        result: CallResult::Unknown,
-                    };
-                    call.look_at(item.get("input"), document.strict, redactor);
-                    self.add(call)?;
-                }
-                ("assistant", "server_tool_use") => self.server_calls += 1,
-                ("user", "tool_result") => {
-                    let failed = item.get("is_error").and_then(Value::as_bool).unwrap_or(false);
-                    let result = if failed { CallResult::Error } else { CallResult::Ran };
-                    let place = self.places.get(&shown(member("tool_use_id"), redactor));
-                    if let Some(call) = place.and_then(|&place| self.calls.get_mut(place)) {
-                        call.result = result;
-                    }
-                }
-                _ => {}
+        let mut found = FoundItems {
+            at: text("timestamp").and_then(|at| at.parse().ok()),
+            by_sub_agent: is_sub || text("agentId").is_some_and(|id| !id.is_empty()),
+            strict: document.strict,
+            any: false,
+        };
+        let content = line.pointer("/message/content").and_then(Value::as_array);
+        let content = content.filter(|_| matches!(sort, Some("assistant" | "user")));
+        if let Some(content) = content {
+            for item in content {
+                self.take_item(item, &mut found, redactor)?;
             }
+        } else {
+            // A line of a sort that nobody knows may hold the calls of a sub-agent, at any depth.
+            found.by_sub_agent = true;
+            self.search(line, &mut found, redactor)?;
+        }
+        self.understood += u64::from(sort.is_some() || found.any);
+        self.other_lines += u64::from(content.is_none() && !found.any);
+        Ok(())
+    }
+
+    /// Looks for calls and their results in whatever a value holds.
+    fn search(
+        &mut self,
+        value: &Value,
+        found: &mut FoundItems,
+        redactor: &Redactor,
+    ) -> Result<(), TranscriptError> {
+        match value {
+            Value::Array(values) => {
+                for value in values {
+                    self.search(value, found, redactor)?;
+                }
+            }
+            Value::Object(members) => {
+                if self.take_item(value, found, redactor)? {
+                    return Ok(());
+                }
+                for value in members.values() {
+                    self.search(value, found, redactor)?;
+                }
+            }
+            _ => {}
         }
         Ok(())
     }
 
+    /// Takes a call, or the result of one, in. Says whether it is one of these.
+    fn take_item(
+        &mut self,
+        item: &Value,
+        found: &mut FoundItems,
+        redactor: &Redactor,
+    ) -> Result<bool, TranscriptError> {
+        let member = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
+        match member("type") {
+            "tool_use" => {
+                let mut call = TranscriptCall {
+                    id: shown(member("id"), redactor),
+                    tool: shown(member("name"), redactor),
+                    at: found.at,
+                    by_sub_agent: found.by_sub_agent,
+                    input: String::new(),
+                    hashes: Vec::new(),
+                    result: CallResult::Unknown,
+                };
+                call.look_at(item.get("input"), found.strict, redactor);
+                self.add(call)?;
+            }
+            "server_tool_use" | "mcp_tool_use" => self.server_calls += 1,
+            "tool_result" => {
+                let failed = item.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+                let result = if failed { CallResult::Error } else { CallResult::Ran };
+                let place = self.places.get(&shown(member("tool_use_id"), redactor));
+                if let Some(call) = place.and_then(|&place| self.calls.get_mut(place)) {
+                    call.result = call.result.max(result);
+                }
+            }
+            _ => return Ok(false),
+        }
+        found.any = true;
+        Ok(true)
+    }
+
     /// A session that is resumed repeats its lines: a call counts once. Another call under the same
-    /// name is another call.
+    /// name is another call, and the results that follow are its own.
     fn add(&mut self, call: TranscriptCall) -> Result<(), TranscriptError> {
-        let known = self.places.get(&call.id).and_then(|&place| self.calls.get(place));
-        if known.is_some_and(|known| known.tool == call.tool && known.hashes == call.hashes) {
-            return Ok(());
-        }
-        if self.calls.len() >= TRANSCRIPT_CALLS_MAX {
-            return Err(TranscriptError::TooManyCalls);
-        }
-        self.places.entry(call.id.clone()).or_insert(self.calls.len());
-        self.calls.push(call);
+        let place = match self.known.get(&call.key()) {
+            Some(&place) => place,
+            None if self.calls.len() >= TRANSCRIPT_CALLS_MAX => {
+                return Err(TranscriptError::TooManyCalls);
+            }
+            None => {
+                self.known.insert(call.key(), self.calls.len());
+                self.calls.push(call.clone());
+                self.calls.len() - 1
+            }
+        };
+        self.places.insert(call.id, place);
         Ok(())
     }
 }
 
+/// What is known of the items of a line, and whether there were any.
+struct FoundItems {
+    at: Option<Timestamp>,
+    by_sub_agent: bool,
+    strict: bool,
+    any: bool,
+}
+
 impl TranscriptCall {
+    /// By what it is known as the same call in another place.
+    pub(super) fn key(&self) -> CallKey {
+        let input = if self.hashes.is_empty() { self.input.clone() } else { String::new() };
+        (self.id.clone(), self.tool.clone(), self.hashes.clone(), input)
+    }
+
     /// Takes in what goes into the call. Secrets are looked for in all of it before it is cut.
     fn look_at(&mut self, input: Option<&Value>, strict: bool, redactor: &Redactor) {
         let canonical = json::to_bytes(input.unwrap_or(&Value::Null));
@@ -364,6 +429,42 @@ mod tests {
         assert_eq!((read.lines, read.other_lines, read.torn), (6, 1, false));
         assert_eq!(read.calls[0].hashes, [Hash::of(b"{\"command\":\"ls\"}")]);
         assert_eq!(read.sha256, Some(Hash::of(text.as_bytes())));
+    }
+
+    #[test]
+    fn a_call_in_a_line_of_an_unknown_sort_is_one_of_a_sub_agent() {
+        let item = json!({ "type": "tool_use", "id": "toolu_2", "name": "Bash",
+            "input": { "command": "rm" } });
+        let said = json!({ "type": "assistant", "message": { "content": [item] } });
+        let result = json!({ "type": "tool_result", "tool_use_id": "toolu_2", "content": "ok" });
+        let lines = [
+            json!({ "type": "progress", "data": { "type": "agent_progress", "message": said } }),
+            json!({ "data": [[{ "message": { "content": [result] } }]] }),
+            json!({ "type": "progress", "data": "nothing" }),
+        ];
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let read = read(&(used("toolu_1", "ls") + &text)).unwrap();
+        let seen: Vec<_> =
+            read.calls.iter().map(|it| (&*it.id, it.by_sub_agent, it.result)).collect();
+        assert_eq!(
+            seen,
+            [("toolu_1", false, CallResult::Unknown), ("toolu_2", true, CallResult::Ran)]
+        );
+        assert_eq!((read.lines, read.other_lines), (4, 1));
+    }
+
+    #[test]
+    fn a_result_belongs_to_the_call_before_it() {
+        let text = used("a", "ls") + &result("a", true) + &used("a", "rm") + &result("a", false);
+        let read = read(&(text.clone() + &text)).unwrap();
+        let seen: Vec<_> = read.calls.iter().map(|it| (&*it.input, it.result)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("{\"command\":\"ls\"}", CallResult::Error),
+                ("{\"command\":\"rm\"}", CallResult::Ran)
+            ]
+        );
     }
 
     #[test]

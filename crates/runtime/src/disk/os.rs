@@ -74,12 +74,10 @@ impl Disk for OsDisk {
         entries.map(|entry| entry.map(|entry| entry.file_name()).map_err(failed)).collect()
     }
 
-    fn has_entries(&self, path: &Path) -> Result<bool, DiskError> {
+    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
         let failed = |error| DiskError::new(Op::List, path, error);
-        match std::fs::read_dir(path).map_err(failed)?.next() {
-            Some(entry) => entry.map(|_| true).map_err(failed),
-            None => Ok(false),
-        }
+        let first = std::fs::read_dir(path).map_err(failed)?.next();
+        first.map(|entry| entry.map(|entry| entry.file_name()).map_err(failed)).transpose()
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>, DiskError> {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::channel::SIGNAL_BYTES_MAX;
 use super::line::Line;
 use super::order::{Enter, Order, Report, Start};
 use super::output::{Drain, Stream};
@@ -44,6 +45,8 @@ pub(crate) enum End {
     TimedOut,
     /// It was asked to.
     Stopped,
+    /// It went on for too long after it had signalled.
+    Lingered,
 }
 
 /// What a call left behind.
@@ -52,7 +55,17 @@ pub(crate) struct Driven {
     pub(crate) end: End,
     pub(crate) stdout: Stream,
     pub(crate) stderr: Stream,
+    /// What it wrote to the descriptor for signals.
+    pub(crate) signals: Vec<u8>,
     pub(crate) elapsed: Duration,
+}
+
+/// Somebody who wants to know what a program does while it runs.
+pub(crate) trait Listener: std::fmt::Debug {
+    /// It is about to run.
+    fn started(&self);
+    /// It printed this on its standard output.
+    fn printed(&self, bytes: &[u8]);
 }
 
 /// What holds for a call besides its orders.
@@ -63,6 +76,10 @@ pub(crate) struct Drive<'a> {
     pub(crate) marker: &'a str,
     pub(crate) time: Duration,
     pub(crate) output_bytes: u64,
+    /// Who listens meanwhile.
+    pub(crate) listener: Option<&'a dyn Listener>,
+    /// How long it may go on after it has signalled.
+    pub(crate) grace: Duration,
 }
 
 impl Drive<'_> {
@@ -85,7 +102,7 @@ impl Drive<'_> {
 impl Driven {
     fn without_output(end: End, began: Instant) -> Self {
         let (stdout, stderr) = (Stream::default(), Stream::default());
-        Self { end, stdout, stderr, elapsed: began.elapsed() }
+        Self { end, stdout, stderr, signals: Vec::new(), elapsed: began.elapsed() }
     }
 }
 
@@ -111,6 +128,9 @@ struct Call<'a> {
     line: Line,
     stdout: Drain,
     stderr: Drain,
+    signals: Vec<u8>,
+    listener: Option<&'a dyn Listener>,
+    grace: Duration,
     stop: &'a Stop,
     /// Until the process inside is ready for it.
     start: Option<Start>,
@@ -118,6 +138,8 @@ struct Call<'a> {
     starting: bool,
     /// Whether the program is known to have ended.
     gone: bool,
+    /// Whether its time is short because it has signalled.
+    lingers: bool,
     step: Step,
     /// When the step is over if nothing else happens; None if it never is.
     until: Option<Instant>,
@@ -127,7 +149,7 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn begin(drive: &Drive<'_>, start: Start, stop: &'a Stop, began: Instant) -> io::Result<Self> {
+    fn begin(drive: &Drive<'a>, start: Start, stop: &'a Stop, began: Instant) -> io::Result<Self> {
         let (mut line, theirs) = Line::pair()?;
         let enter = Enter { plan: start.plan.clone(), bounds: start.bounds.clone() };
         line.queue(&Order::Enter(enter))?;
@@ -162,10 +184,14 @@ impl<'a> Call<'a> {
             line,
             stdout,
             stderr,
+            signals: Vec::new(),
+            listener: drive.listener,
+            grace: drive.grace,
             stop,
             start: Some(start),
             starting: false,
             gone: false,
+            lingers: false,
             step: Step::Running,
             until: began.checked_add(drive.time),
             end: None,
@@ -176,8 +202,9 @@ impl<'a> Call<'a> {
     fn finish(mut self) -> Driven {
         while !self.is_over() {
             self.wait();
-            self.stdout.read();
-            self.stderr.read();
+            let listener = self.listener;
+            self.stdout.read(|bytes| listener.iter().for_each(|it| it.printed(bytes)));
+            self.stderr.read(|_| {});
             self.line.flush();
             self.listen();
             self.step_on(Instant::now());
@@ -188,7 +215,7 @@ impl<'a> Call<'a> {
         let unsaid = || (self.unsaid(status.ok()), self.began.elapsed());
         let (end, elapsed) = self.end.clone().unwrap_or_else(unsaid);
         let (stdout, stderr) = (self.stdout.into_stream(), self.stderr.into_stream());
-        Driven { end, stdout, stderr, elapsed }
+        Driven { end, stdout, stderr, signals: self.signals, elapsed }
     }
 
     fn has_all_output(&self) -> bool {
@@ -246,13 +273,31 @@ impl<'a> Call<'a> {
                     self.order(&Order::Start(start));
                 }
             }
-            Report::Starting => self.starting = true,
+            Report::Starting => {
+                self.starting = true;
+                self.listener.iter().for_each(|it| it.started());
+            }
+            Report::Signal(bytes) => self.take_signal(&bytes),
             Report::Ready(landlock) => self.conclude(End::Ready(landlock)),
             Report::Refused(reason) => self.conclude(End::Refused(reason)),
             Report::Missing(reason) => self.conclude(End::Missing(reason)),
             Report::Exited(status) => self.conclude(End::Exited(status)),
             Report::Signalled(signal) => self.conclude(End::Signalled(signal)),
             Report::Lost(signal) => self.conclude(self.lost(signal)),
+        }
+    }
+
+    /// Keeps a signal; from the first on, the program's time is short.
+    fn take_signal(&mut self, bytes: &[u8]) {
+        let room = SIGNAL_BYTES_MAX.saturating_sub(self.signals.len()).min(bytes.len());
+        let first = self.signals.is_empty();
+        self.signals.extend_from_slice(bytes.get(..room).unwrap_or_default());
+        if first && self.step == Step::Running {
+            let soon = Instant::now().checked_add(self.grace);
+            if let Some(soon) = soon.filter(|soon| self.until.is_none_or(|until| *soon < until)) {
+                self.until = Some(soon);
+                self.lingers = true;
+            }
         }
     }
 
@@ -278,6 +323,7 @@ impl<'a> Call<'a> {
         let late = self.until.is_some_and(|until| until <= now);
         match self.step {
             Step::Running if self.stop.is_set() => self.ask(End::Stopped, now),
+            Step::Running if late && self.lingers => self.ask(End::Lingered, now),
             Step::Running if late => self.ask(End::TimedOut, now),
             Step::Asked | Step::Lingering if late || self.gone && self.has_all_output() => {
                 self.close(now);

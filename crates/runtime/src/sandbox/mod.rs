@@ -4,6 +4,7 @@
 //! needs Linux is in `linux`; elsewhere programs run with limits only, and that is what is recorded.
 //! What a tool may be asked to do is not decided here.
 
+mod channel;
 mod drive;
 mod isolation;
 mod line;
@@ -25,7 +26,7 @@ use linux as platform;
 #[cfg(not(target_os = "linux"))]
 use portable as platform;
 
-pub(crate) use drive::{Drive, Driven, End};
+pub(crate) use drive::{Drive, Driven, End, Listener};
 pub use isolation::{
     Concealment, FileConfinement, Isolation, Level, LimitSet, NetworkReach, ProcessScope,
 };

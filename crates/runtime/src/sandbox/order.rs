@@ -76,6 +76,8 @@ pub(crate) struct Program {
     pub(crate) directory: OsString,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) stdin: Option<String>,
+    /// The variable that tells the program on which descriptor it may signal, if it may.
+    pub(crate) signals: Option<String>,
 }
 
 /// To the recorder.
@@ -94,6 +96,8 @@ pub(crate) enum Report {
     Refused(String),
     /// The program cannot be run after all, for this reason. Nothing was started.
     Missing(String),
+    /// What the program wrote to the descriptor for signals.
+    Signal(Vec<u8>),
     /// The program ended by itself.
     Exited(i32),
     /// The program was ended by a signal.

@@ -54,14 +54,18 @@ impl Drain {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// Reads what is there.
-    pub(crate) fn read(&mut self) {
+    /// Reads what is there, and shows it to `see` before it is kept or dropped.
+    pub(crate) fn read(&mut self, see: impl Fn(&[u8])) {
         let mut chunk = vec![0; READ_BYTES];
         for _ in 0..READS_MAX {
             let Some(pipe) = &self.pipe else { return };
             match rustix::io::read(pipe, &mut chunk) {
                 Ok(0) => self.pipe = None,
-                Ok(count) => self.stream.add(chunk.get(..count).unwrap_or_default(), self.limit),
+                Ok(count) => {
+                    let bytes = chunk.get(..count).unwrap_or_default();
+                    see(bytes);
+                    self.stream.add(bytes, self.limit);
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 // What cannot be read any more has ended.
@@ -84,14 +88,14 @@ mod tests {
     fn the_first_bytes_are_kept_and_the_rest_is_counted() {
         let (read, write) = std::io::pipe().unwrap();
         let mut drain = Drain::new(read.into(), 5).unwrap();
-        drain.read();
+        drain.read(|_| {});
         rustix::io::write(&write, b"abc").unwrap();
-        drain.read();
+        drain.read(|_| {});
         rustix::io::write(&write, b"defg").unwrap();
-        drain.read();
+        drain.read(|_| {});
         assert!(drain.descriptor().is_some());
         drop(write);
-        drain.read();
+        drain.read(|_| {});
         assert!(drain.descriptor().is_none());
         assert_eq!(drain.into_stream(), Stream { bytes: b"abcde".to_vec(), dropped: 2 });
     }

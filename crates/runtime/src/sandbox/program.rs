@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::Access;
 use rustix::process::{Pid, Resource, Rlimit, setrlimit};
 
+use super::channel::Channel;
 use super::order::{Bounds, Program};
 use super::platform;
 
@@ -17,7 +18,7 @@ use super::platform;
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Starts the program and returns once it runs.
-pub(super) fn spawn(program: &Program, bounds: &Bounds) -> Result<Pid, String> {
+pub(super) fn spawn(program: &Program, bounds: &Bounds) -> Result<(Pid, Option<Channel>), String> {
     let directory = Path::new(&program.directory);
     if !directory.is_dir() {
         return Err(format!("there is no directory `{}`", directory.display()));
@@ -38,6 +39,16 @@ pub(super) fn spawn(program: &Program, bounds: &Bounds) -> Result<Pid, String> {
         .envs(program.environment.iter().map(|(name, value)| (name, value)))
         .current_dir(directory)
         .stdin(stdin);
+    let channel = match &program.signals {
+        None => None,
+        Some(name) => {
+            let made = Channel::pair();
+            let (channel, write) =
+                made.map_err(|error| format!("cannot make a descriptor for signals: {error}"))?;
+            command.env(name, Channel::number(&write));
+            Some((channel, write))
+        }
+    };
     if !cfg!(target_os = "linux") {
         command.process_group(0);
     }
@@ -45,7 +56,9 @@ pub(super) fn spawn(program: &Program, bounds: &Bounds) -> Result<Pid, String> {
     limit(bounds).map_err(|error| format!("cannot limit memory: {error}"))?;
     let child = command.spawn().map_err(|error| cannot_run(&found, &error))?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    pid.ok_or_else(|| format!("`{}` has no process id", found.display()))
+    let pid = pid.ok_or_else(|| format!("`{}` has no process id", found.display()))?;
+    // Our own copy of the writing end goes here, so that the channel ends with the program.
+    Ok((pid, channel.map(|(channel, _)| channel)))
 }
 
 fn cannot_run(found: &Path, error: &io::Error) -> String {

@@ -80,7 +80,7 @@ pub(super) fn inside(start: &Start, line: &mut Line) -> io::Result<Result<(), St
     };
     line.send(&Report::Starting)?;
     match program::spawn(wanted, &start.bounds) {
-        Ok(pid) => supervise::to_its_end(pid, line)?,
+        Ok((pid, channel)) => supervise::to_its_end(pid, channel, line)?,
         Err(reason) => line.send(&Report::Missing(reason))?,
     }
     Ok(Ok(()))

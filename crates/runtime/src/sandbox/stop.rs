@@ -4,9 +4,13 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
+
+/// How often a stop is looked for where it cannot be waited for.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A wish that what is under way ends. Its copies are one wish; once set, it stays.
 #[derive(Debug, Clone, Default)]
@@ -66,6 +70,23 @@ impl Stop {
             Some(pipe) => pipe.write.try_clone(),
             None => Err(io::Error::from(rustix::io::Errno::MFILE)),
         }
+    }
+
+    /// Waits until one of `stops` is set, at most for `timeout`.
+    pub(crate) fn wait_any(stops: &[&Self], timeout: Duration) {
+        let mut descriptors = Vec::with_capacity(stops.len());
+        for stop in stops {
+            match stop.descriptor() {
+                Some(descriptor) => {
+                    descriptors.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
+                }
+                // Without descriptors it can only be looked for.
+                None => return std::thread::sleep(timeout.min(LOOK)),
+            }
+        }
+        // An interrupted or failed wait is one that found nothing.
+        let timeout = Timespec::try_from(timeout).ok();
+        let _ = poll(&mut descriptors, timeout.as_ref());
     }
 
     /// What is readable once the end was asked for; None where there are no descriptors left.

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
 
+use super::channel::Channel;
 use super::line::Line;
 use super::order::{Order, Report};
 use super::platform;
@@ -27,9 +28,13 @@ enum Seen {
 
 /// Reports the end of `program` and stays until the recorder closes the line, or nothing can be left.
 /// Then ends whatever is left.
-pub(super) fn to_its_end(program: Pid, line: &mut Line) -> io::Result<()> {
+pub(super) fn to_its_end(
+    program: Pid,
+    channel: Option<Channel>,
+    line: &mut Line,
+) -> io::Result<()> {
     let_go_of_outputs();
-    let watched = watch(program, line);
+    let watched = watch(program, channel, line);
     end_all(program);
     watched
 }
@@ -42,21 +47,28 @@ pub(super) fn let_go_of_outputs() {
     }
 }
 
-fn watch(program: Pid, line: &mut Line) -> io::Result<()> {
+fn watch(program: Pid, mut channel: Option<Channel>, line: &mut Line) -> io::Result<()> {
     let ends = platform::descriptor_of(program);
     let mut ended = false;
     loop {
         // Where orphans are not adopted, some may be left although no child is.
-        if reap(program, line, &mut ended)? == Seen::None && platform::ADOPTS_ORPHANS {
+        if reap(program, channel.as_mut(), line, &mut ended)? == Seen::None
+            && platform::ADOPTS_ORPHANS
+        {
             return Ok(());
         }
         let told = if ended { None } else { ends.as_ref() };
         let mut waiting = vec![PollFd::from_borrowed_fd(line.descriptor(), PollFlags::IN)];
         waiting.extend(told.map(|ends| PollFd::new(ends, PollFlags::IN)));
+        let signals = channel.as_ref().and_then(Channel::descriptor);
+        waiting.extend(signals.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let look = if ends.is_some() || ended { LOOK_TOLD } else { LOOK };
         let _ = poll(&mut waiting, Some(&look));
         let spoken = waiting.first().is_some_and(|line| !line.revents().is_empty());
         drop(waiting);
+        if let Some(channel) = &mut channel {
+            channel.pass_on(line)?;
+        }
         if !spoken {
             continue;
         }
@@ -74,12 +86,21 @@ fn watch(program: Pid, line: &mut Line) -> io::Result<()> {
 }
 
 /// Takes the children that have ended, and reports the program's end.
-fn reap(program: Pid, line: &mut Line, ended: &mut bool) -> io::Result<Seen> {
+fn reap(
+    program: Pid,
+    mut channel: Option<&mut Channel>,
+    line: &mut Line,
+    ended: &mut bool,
+) -> io::Result<Seen> {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) if pid == program => {
                 if let Some(report) = report_of(status) {
                     *ended = true;
+                    // What it signalled comes before its end.
+                    if let Some(channel) = &mut channel {
+                        channel.pass_on(line)?;
+                    }
                     line.send(&report)?;
                 }
             }

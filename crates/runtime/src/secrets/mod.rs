@@ -12,6 +12,7 @@ mod form;
 mod name;
 mod pattern;
 mod region;
+mod unescaped;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use binding::binding;
 use environment::{ENVIRONMENT, Values};
 use pattern::ASSIGNMENT;
 use region::Region;
+use unescaped::Unescaped;
 
 /// How often each rule replaced something, by the rule's name.
 pub type Counts = BTreeMap<&'static str, u64>;
@@ -122,7 +124,7 @@ impl Redactor {
     fn visit(&self, value: &mut Value, counts: &mut Counts) {
         match value {
             Value::String(text) => self.replace_text(text, counts),
-            Value::Array(values) => values.iter_mut().for_each(|value| self.visit(value, counts)),
+            Value::Array(values) => self.visit_list(values, counts),
             Value::Object(members) => {
                 // Which of two names that become one is renamed must not depend on their order.
                 let mut taken: Vec<_> = std::mem::take(members).into_iter().collect();
@@ -132,6 +134,24 @@ impl Redactor {
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// The words of a command are a list: what follows an option that tells a secret is one.
+    fn visit_list(&self, values: &mut [Value], counts: &mut Counts) {
+        let mut option: Option<String> = None;
+        for value in values {
+            match (value, option.take()) {
+                (Value::String(text), Some(name)) if is_value_of(&name, text) => {
+                    *text = region::marker(ASSIGNMENT);
+                    *counts.entry(ASSIGNMENT).or_default() += 1;
+                }
+                (value, _) => {
+                    let text = value.as_str().filter(|text| text.starts_with("--"));
+                    option = text.map(|text| text.trim_start_matches('-').to_owned());
+                    self.visit(value, counts);
+                }
+            }
         }
     }
 
@@ -171,6 +191,20 @@ impl Redactor {
     }
 
     fn regions(&self, text: &[u8]) -> Vec<Region> {
+        let mut regions = self.plain_regions(text);
+        // A secret may be written so that only a reader of JSON sees it.
+        if let Some(view) = Unescaped::of(text) {
+            let found = self.plain_regions(&view.bytes).into_iter();
+            regions.extend(found.map(|Region { start, end, rule }| Region {
+                start: view.place(start),
+                end: view.place(end),
+                rule,
+            }));
+        }
+        region::merged(regions)
+    }
+
+    fn plain_regions(&self, text: &[u8]) -> Vec<Region> {
         let mut regions = Vec::new();
         for (from, to) in region::segments(text) {
             let segment = text.get(from..to).unwrap_or_default();
@@ -182,8 +216,13 @@ impl Redactor {
                 region.end += from;
             }
         }
-        region::merged(regions)
+        regions
     }
+}
+
+/// Whether a word that follows an option of this name is its secret.
+fn is_value_of(option: &str, word: &str) -> bool {
+    !word.starts_with('-') && pattern::is_secret_of(option, word.as_bytes())
 }
 
 impl Default for Redactor {

@@ -466,3 +466,69 @@ fn check_once(bytes: &[u8], values: &[String]) {
     assert_eq!(twice.bytes, once.bytes, "{}", String::from_utf8_lossy(&once.bytes));
     assert_eq!(twice.counts, Counts::new());
 }
+
+#[test]
+fn what_follows_an_option_that_tells_a_secret_is_one_in_a_list_of_words() {
+    let mut command = json!([
+        "server",
+        "--password",
+        "hunter2hunter2",
+        "--port",
+        "--api-key",
+        "zq81zq81zq",
+        "-v",
+        "--token",
+        "--verbose-mode",
+        "--token-file",
+        "/etc/hostname",
+        ["--password", "hunter2hunter2"],
+        "--token",
+        7,
+        "hunter2hunter2"
+    ]);
+    let counts = Redactor::none().redact_value(&mut command);
+    let gone = "[redacted:assignment]";
+    assert_eq!(
+        command,
+        json!([
+            "server",
+            "--password",
+            gone,
+            "--port",
+            "--api-key",
+            gone,
+            "-v",
+            "--token",
+            "--verbose-mode",
+            "--token-file",
+            "/etc/hostname",
+            ["--password", gone],
+            "--token",
+            7,
+            "hunter2hunter2"
+        ])
+    );
+    assert_eq!(counts, Counts::from([("assignment", 3)]));
+}
+
+#[test]
+fn a_secret_that_is_written_with_escapes_is_found() {
+    let token = ["hp_", "0123456789abcdefghijABCDEFGHIJ012345"].concat();
+    for text in [
+        format!(r#"{{"a":"\u0067{token}"}}"#),
+        format!(r#"{{"a":"\u0067\u0068p_\u0030{}"}}"#, token.get(4..).unwrap()),
+        format!(r#"{{"a":"{{\"b\":\"\\u0067{token}\"}}"}}"#),
+    ] {
+        let redacted = Redactor::none().redact(text.as_bytes());
+        let told = String::from_utf8(redacted.bytes.into_owned()).unwrap();
+        assert!(told.contains(r#"[redacted:github-token]"#) && !told.contains("CDEFG"), "{told}");
+        assert_eq!(redacted.counts.len(), 1);
+        assert!(Redactor::none().redact(told.as_bytes()).counts.is_empty());
+    }
+    let url = r#"{"u":"https:\/\/ana:hunter22\u0021@example.org\/x"}"#;
+    let redacted = Redactor::none().redact(url.as_bytes());
+    assert_eq!(
+        &*redacted.bytes,
+        br#"{"u":"https:\/\/ana:[redacted:url-password]@example.org\/x"}"#
+    );
+}

@@ -15,13 +15,14 @@ use crate::disk::{Access, DiskError, DiskFile, Kind, Op};
 impl Blobs for FileStore {
     fn put(&self, bytes: &[u8]) -> Result<Hash, StoreError> {
         let hash = Hash::of(bytes);
-        self.inner.check_poison()?;
-        if !self.inner.has_good(&hash)? {
-            let temp = Temp::create(&self.inner)?;
-            temp.file.write_all_at(0, bytes)?;
-            temp.keep_as(&hash)?;
-        }
+        self.put_hashed(&[(hash, bytes)])?;
         Ok(hash)
+    }
+
+    fn put_all(&self, all: &[&[u8]]) -> Result<Vec<Hash>, StoreError> {
+        let all: Vec<_> = all.iter().map(|bytes| (Hash::of(bytes), *bytes)).collect();
+        self.put_hashed(&all)?;
+        Ok(all.into_iter().map(|(hash, _)| hash).collect())
     }
 
     fn put_reader(&self, from: &mut dyn Read, max: u64) -> Result<(Hash, u64), StoreError> {
@@ -48,7 +49,7 @@ impl Blobs for FileStore {
         }
         let hash = Hash::from_bytes(hasher.finalize().into());
         if !self.inner.has_good(&hash)? {
-            temp.keep_as(&hash)?;
+            keep(&self.inner, vec![(temp, hash)])?;
         }
         Ok((hash, len))
     }
@@ -89,6 +90,23 @@ impl Blobs for FileStore {
         // If we die here, the artifact is gone or still there; the event says that it shall go.
         self.inner.sync_names(&dir)?;
         Ok(true)
+    }
+}
+
+impl FileStore {
+    /// Stores what is not there yet, each under the hash of its bytes.
+    fn put_hashed(&self, all: &[(Hash, &[u8])]) -> Result<(), StoreError> {
+        self.inner.check_poison()?;
+        let mut temps: Vec<(Temp<'_>, Hash)> = Vec::new();
+        for (hash, bytes) in all {
+            if temps.iter().any(|(_, other)| other == hash) || self.inner.has_good(hash)? {
+                continue;
+            }
+            let temp = Temp::create(&self.inner)?;
+            temp.file.write_all_at(0, bytes)?;
+            temps.push((temp, *hash));
+        }
+        keep(&self.inner, temps)
     }
 }
 
@@ -155,6 +173,19 @@ impl Inner {
         Ok(true)
     }
 
+    /// Does something that needs directories; once more if one of them was removed behind our back.
+    fn again_if_missing<T>(
+        &self,
+        mut work: impl FnMut() -> Result<T, DiskError>,
+    ) -> Result<T, StoreError> {
+        let mut tried = work();
+        if tried.as_ref().is_err_and(DiskError::is_missing) {
+            self.forget_dirs();
+            tried = work();
+        }
+        tried.map_err(|error| self.blob_error(error))
+    }
+
     fn sync_names(&self, dir: &Path) -> Result<(), StoreError> {
         self.disk.sync_dir(dir).map_err(|error| self.blob_error(error))
     }
@@ -178,40 +209,49 @@ struct Temp<'a> {
 
 impl<'a> Temp<'a> {
     fn create(inner: &'a Inner) -> Result<Self, StoreError> {
-        let dir = inner.temp_dir();
-        let mut tried =
-            inner.ensure_dir(&dir).and_then(|()| crate::disk::create_temp(&*inner.disk, &dir));
-        if tried.as_ref().is_err_and(DiskError::is_missing) {
-            inner.forget_dirs();
-            tried =
-                inner.ensure_dir(&dir).and_then(|()| crate::disk::create_temp(&*inner.disk, &dir));
-        }
-        let (path, file) = tried.map_err(|error| inner.blob_error(error))?;
+        let create = || {
+            inner.ensure_temp_dir()?;
+            crate::disk::create_temp(&*inner.disk, &inner.temp_dir())
+        };
+        let (path, file) = inner.again_if_missing(create)?;
         Ok(Self { inner, path, file, named: false })
     }
+}
 
-    /// Makes the contents durable, then gives them their name, then makes the name durable.
-    fn keep_as(mut self, hash: &Hash) -> Result<(), StoreError> {
-        let (dir, path) = self.inner.blob_place(hash);
-        let failed = |error| self.inner.blob_error(error);
-        self.file.sync_data().map_err(failed)?;
-        // If we die here, a file without a name of its own is left; `remove_leftovers` finds it.
-        let mut renamed =
-            self.inner.ensure_dir(&dir).and_then(|()| self.inner.disk.rename(&self.path, &path));
-        if renamed.as_ref().is_err_and(DiskError::is_missing) {
-            self.inner.forget_dirs();
-            renamed = self
-                .inner
-                .ensure_dir(&dir)
-                .and_then(|()| self.inner.disk.rename(&self.path, &path));
-        }
-        renamed.map_err(failed)?;
-        // If we die here, the artifact is there whole, or not at all.
-        self.inner.sync_names(&dir)?;
-        self.named = true;
-        self.inner.settle(*hash);
-        Ok(())
+/// Makes the contents durable, then gives them their names, then makes the names durable.
+///
+/// Directories are made before the contents are synced, and their names synced after them: where a
+/// file system writes one journal, the first sync does the work of those that follow.
+fn keep(inner: &Inner, temps: Vec<(Temp<'_>, Hash)>) -> Result<(), StoreError> {
+    let mut made = Vec::new();
+    for (_, hash) in &temps {
+        let (dir, _) = inner.blob_place(hash);
+        let more = inner.again_if_missing(|| inner.make_dir(&dir))?;
+        // What two of them need is made once, and stands where the first of them needs it.
+        made.extend(more.into_iter().filter(|path| !made.contains(path)).collect::<Vec<_>>());
     }
+    for (temp, _) in &temps {
+        temp.file.sync_data().map_err(|error| inner.blob_error(error))?;
+    }
+    // If we die here, files without names of their own are left; `remove_leftovers` finds them.
+    inner.settle_dirs(made).map_err(|error| inner.blob_error(error))?;
+    let mut dirs = Vec::new();
+    let mut named = Vec::new();
+    for (mut temp, hash) in temps {
+        let (dir, path) = inner.blob_place(&hash);
+        inner.again_if_missing(|| {
+            inner.ensure_dir(&dir).and_then(|()| inner.disk.rename(&temp.path, &path))
+        })?;
+        temp.named = true;
+        named.push(hash);
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    // If we die here, each artifact is there whole, or not at all.
+    dirs.iter().try_for_each(|dir| inner.sync_names(dir))?;
+    named.into_iter().for_each(|hash| inner.settle(hash));
+    Ok(())
 }
 
 impl Drop for Temp<'_> {

@@ -1,25 +1,28 @@
 //! The backend on plain files: where things are, which directories exist, which files are open.
 //!
-//! One rule makes opening cheap: nothing is put into a directory before the directory's own name is
-//! durable, and nothing into a ledger before the ledger's name is. So whoever finds a directory or a
-//! ledger that is not empty need not sync what lies above it.
+//! One rule makes opening cheap: no file is put into a directory before the names of the directory and
+//! of all above it are durable, and nothing into a ledger before the ledger's name is. So whoever finds
+//! a file below a directory, or a ledger that is not empty, need not sync what lies above it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use countersign_format::hash::Hash;
 
 use super::ledger::Slot;
 use super::{LedgerId, StoreError};
 use crate::disk::{Access, Disk, DiskError, DiskFile, Kind, Op};
-use crate::watch::{Signal, WatchSource};
+use crate::watch::{Backoff, Signal, WatchSource};
 
 /// Ledgers that are kept open; beyond that, those that nobody uses are closed.
 const OPEN_LEDGERS_MAX: usize = 64;
 /// Length at which `changes` is emptied.
 const CHANGES_BYTES_MAX: u64 = 1 << 20;
+/// Ledgers whose files are kept to ask whether they moved.
+pub(super) const ASKED_ABOUT_MAX: usize = 2;
 /// Artifacts of which this process remembers that they are durable.
 const SETTLED_BLOBS_MAX: usize = 4096;
 
@@ -62,6 +65,25 @@ impl FileStore {
         &self.inner.disk
     }
 
+    /// How often something was appended here, as far as this process has noticed.
+    #[must_use]
+    pub fn changes_seen(&self) -> u64 {
+        self.inner.signal.count()
+    }
+
+    /// Waits until something was appended since `seen` was counted, at most for `timeout`. May
+    /// return before: whoever waits looks for itself.
+    pub fn wait_for_changes(&self, seen: u64, timeout: Duration) {
+        let step = Backoff::new(self.inner.is_watched()).step();
+        self.inner.look_for_changes();
+        self.inner.signal.wait(seen, timeout.min(step));
+    }
+
+    /// Wakes those of this process who wait for changes.
+    pub fn wake(&self) {
+        self.inner.signal.raise();
+    }
+
     /// The directory of a ledger, where its small files stand beside it.
     #[must_use]
     pub fn ledger_dir(&self, id: LedgerId) -> PathBuf {
@@ -101,7 +123,7 @@ pub(super) struct Inner {
     pub(super) disk: Arc<dyn Disk>,
     home: PathBuf,
     slots: Mutex<HashMap<LedgerId, Arc<Slot>>>,
-    /// Directories whose names are known to be durable.
+    /// Directories whose names are known to be durable, or need not be.
     dirs: Mutex<HashSet<PathBuf>>,
     /// Artifacts whose names are known to be durable.
     blobs: Mutex<HashSet<Hash>>,
@@ -109,10 +131,15 @@ pub(super) struct Inner {
     changes: Mutex<Option<Box<dyn DiskFile>>>,
     /// The length of `changes` when it was last looked at.
     looked: Mutex<u64>,
-    /// The ledger that was last asked about whether it moved, mostly the log: its open file.
-    pub(super) asked_about: Mutex<Option<(LedgerId, Box<dyn DiskFile>)>>,
+    /// The ledgers that were last asked about whether they moved, mostly the log and one trace: their
+    /// open files.
+    pub(super) asked_about: Mutex<VecDeque<(LedgerId, Box<dyn DiskFile>)>>,
     pub(super) signal: Arc<Signal>,
     watch: OnceLock<Option<Box<dyn WatchSource>>>,
+}
+
+fn not_a_directory(path: &Path) -> DiskError {
+    DiskError::new(Op::CreateDir, path, std::io::ErrorKind::NotADirectory.into())
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -154,28 +181,80 @@ impl Inner {
 
     /// Makes the directory `path`, at or below `home`, and its name durable.
     pub(super) fn ensure_dir(&self, path: &Path) -> Result<(), DiskError> {
+        let made = self.make_dir(path)?;
+        self.settle_dirs(made)
+    }
+
+    /// Makes the directory `path`, at or below `home`. Gives those on the way to it, the highest first,
+    /// whose names may not be durable yet: they are settled before a file is put into any of them.
+    pub(super) fn make_dir(&self, path: &Path) -> Result<Vec<PathBuf>, DiskError> {
         if lock(&self.dirs).contains(path) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let found = self.disk.stat(path)?;
         if found.is_some_and(|found| found.kind != Kind::Dir) {
-            let other = std::io::Error::from(std::io::ErrorKind::NotADirectory);
-            return Err(DiskError::new(Op::CreateDir, path, other));
+            return Err(not_a_directory(path));
         }
-        // By the rule of this module, one that holds something was synced before.
-        let synced = found.is_some() && self.disk.has_entries(path)?;
-        if let Some(parent) = path.parent().filter(|_| !synced) {
-            if path != self.home {
-                self.ensure_dir(parent)?;
-            }
+        // By the rule of this module, one with a file below it was synced before.
+        if found.is_some() && self.holds_a_file(path)? {
+            lock(&self.dirs).insert(path.to_owned());
+            return Ok(Vec::new());
+        }
+        let above = path.parent().filter(|_| path != self.home);
+        let mut unsettled = above.map_or(Ok(Vec::new()), |above| self.make_dir(above))?;
+        if found.is_none() {
             match self.disk.create_dir(path) {
                 Err(error) if !error.is_taken() => return Err(error),
                 _ => {}
             }
-            // If we die here, an empty directory is found, or none.
-            self.disk.sync_dir(parent)?;
         }
-        lock(&self.dirs).insert(path.to_owned());
+        unsettled.push(path.to_owned());
+        Ok(unsettled)
+    }
+
+    /// Makes the names of directories that were made durable, each of which stands behind those above
+    /// it.
+    pub(super) fn settle_dirs(&self, made: Vec<PathBuf>) -> Result<(), DiskError> {
+        let mut synced = HashSet::new();
+        // If we die here, directories without files are found, or none.
+        for above in made.iter().filter_map(|path| path.parent()) {
+            if synced.insert(above) {
+                self.disk.sync_dir(above)?;
+            }
+        }
+        lock(&self.dirs).extend(made);
+        Ok(())
+    }
+
+    /// Whether a file lies below `path`, as far as the first name in each directory shows it.
+    fn holds_a_file(&self, path: &Path) -> Result<bool, DiskError> {
+        let Some(name) = self.disk.first_entry(path)? else { return Ok(false) };
+        let first = path.join(name);
+        match self.disk.stat(&first)? {
+            Some(found) if found.kind == Kind::Dir => self.holds_a_file(&first),
+            found => Ok(found.is_some()),
+        }
+    }
+
+    /// Makes the directory of unfinished artifacts. Its name need not be durable: what lies in it gets
+    /// another one before anybody relies on it.
+    pub(super) fn ensure_temp_dir(&self) -> Result<(), DiskError> {
+        let path = self.temp_dir();
+        if lock(&self.dirs).contains(&path) {
+            return Ok(());
+        }
+        match self.disk.stat(&path)? {
+            Some(found) if found.kind == Kind::Dir => {}
+            Some(_) => return Err(not_a_directory(&path)),
+            None => {
+                path.parent().map_or(Ok(()), |above| self.ensure_dir(above))?;
+                match self.disk.create_dir(&path) {
+                    Err(error) if !error.is_taken() => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        lock(&self.dirs).insert(path);
         Ok(())
     }
 

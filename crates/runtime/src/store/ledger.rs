@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use countersign_format::hash::Hash;
 use sha2::{Digest as _, Sha256};
 
-use super::file::{FileStore, Inner, lock};
+use super::file::{ASKED_ABOUT_MAX, FileStore, Inner, lock};
 use super::follow::FileFollower;
 use super::lines::{CHUNK_BYTES, check_lines, find_tear, is_line_start, read_lines, whole_end};
 use super::{Batch, Follower, Head, LedgerId, Ledgers, Repaired, StoreError, TornTail};
@@ -28,17 +28,20 @@ impl Ledgers for FileStore {
 
     fn moved(&self, id: LedgerId, since: Head) -> Result<bool, StoreError> {
         let mut kept = lock(&self.inner.asked_about);
-        if let Some((_, file)) = kept.as_ref().filter(|(kept, _)| *kept == id) {
+        if let Some((_, file)) = kept.iter().find(|(kept, _)| *kept == id) {
             let found = file.stat()?;
             if found.linked {
                 return Ok(found.len != since.bytes);
             }
             // Another file, or none, has its name now.
-            *kept = None;
+            kept.retain(|(kept, _)| *kept != id);
         }
         let file = self.inner.open_ledger(id)?;
         let len = file.as_ref().map_or(Ok(0), |file| file.stat().map(|found| found.len))?;
-        *kept = file.map(|file| (id, file));
+        kept.extend(file.map(|file| (id, file)));
+        if kept.len() > ASKED_ABOUT_MAX {
+            kept.pop_front();
+        }
         Ok(len != since.bytes)
     }
 

@@ -19,7 +19,7 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// A table and where it stands.
 #[derive(Debug, Clone)]
-pub(super) struct Table<'a> {
+pub(crate) struct Table<'a> {
     at: usize,
     path: String,
     entries: &'a DeTable<'a>,
@@ -28,7 +28,7 @@ pub(super) struct Table<'a> {
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
-pub(super) struct Value<'a> {
+pub(crate) struct Value<'a> {
     at: usize,
     path: String,
     value: &'a DeValue<'a>,
@@ -37,38 +37,38 @@ pub(super) struct Value<'a> {
 
 impl<'a> Table<'a> {
     /// The document itself.
-    pub(super) const fn root(entries: &'a DeTable<'a>, faults: &'a FaultList<'a>) -> Self {
+    pub(crate) const fn root(entries: &'a DeTable<'a>, faults: &'a FaultList<'a>) -> Self {
         Self { at: 0, path: String::new(), entries, faults }
     }
 
     /// Notes a fault of the table as a whole.
-    pub(super) fn fault(&self, message: impl Into<String>) {
+    pub(crate) fn fault(&self, message: impl Into<String>) {
         self.faults.note(self.at, &self.path, message);
     }
 
     /// Notes a fault of a member: where it stands, or of the table where it is absent.
-    pub(super) fn fault_of(&self, key: &str, message: impl Into<String>) {
+    pub(crate) fn fault_of(&self, key: &str, message: impl Into<String>) {
         let at = self.entries.get(key).map_or(self.at, |value| value.span().start);
         self.faults.note(at, &self.path_of(key), message);
     }
 
     /// Where it stands among the keys.
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
     /// How many faults were noted so far, here or elsewhere.
-    pub(super) fn faults_so_far(&self) -> usize {
+    pub(crate) fn faults_so_far(&self) -> usize {
         self.faults.count()
     }
 
     /// The value of a key.
-    pub(super) fn get(&self, key: &str) -> Option<Value<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Value<'a>> {
         self.entries.get(key).map(|value| self.value(key, value))
     }
 
     /// The value of a key that must be there; `wanted` is what it must be.
-    pub(super) fn required(&self, key: &str, wanted: &str) -> Option<Value<'a>> {
+    pub(crate) fn required(&self, key: &str, wanted: &str) -> Option<Value<'a>> {
         let value = self.get(key);
         if value.is_none() {
             self.fault_of(key, format!("missing, must be {wanted}"));
@@ -77,7 +77,7 @@ impl<'a> Table<'a> {
     }
 
     /// All values with their keys, and the places of the keys.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Place<'a>, Value<'a>)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, Place<'a>, Value<'a>)> {
         self.entries.iter().map(|(key, value)| {
             let name: &'a str = key.get_ref();
             let place =
@@ -87,7 +87,7 @@ impl<'a> Table<'a> {
     }
 
     /// Notes every key that is not `known`.
-    pub(super) fn only(&self, known: &[&str]) {
+    pub(crate) fn only(&self, known: &[&str]) {
         for (key, place, _) in self.entries().filter(|(key, ..)| !known.contains(key)) {
             place.fault(match nearest(key, known) {
                 Some(near) => format!("unknown key, did you mean `{near}`?"),
@@ -97,27 +97,27 @@ impl<'a> Table<'a> {
     }
 
     /// A table below this one.
-    pub(super) fn table(&self, key: &str) -> Option<Self> {
+    pub(crate) fn table(&self, key: &str) -> Option<Self> {
         self.get(key).and_then(|value| value.table())
     }
 
     /// A text that must be there.
-    pub(super) fn text(&self, key: &str) -> Option<String> {
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
         self.required(key, "a string").and_then(|value| value.text())
     }
 
     /// A name that must be there.
-    pub(super) fn name(&self, key: &str) -> Option<String> {
+    pub(crate) fn name(&self, key: &str) -> Option<String> {
         self.required(key, "a string").and_then(|value| value.name())
     }
 
     /// A list of texts, empty where there is none.
-    pub(super) fn texts(&self, key: &str) -> Vec<String> {
+    pub(crate) fn texts(&self, key: &str) -> Vec<String> {
         self.each(key, Value::text)
     }
 
     /// A list of strings in which nothing may stand twice, each read by `read`.
-    pub(super) fn set<T>(&self, key: &str, read: impl Fn(&Value<'a>) -> Option<T>) -> Vec<T> {
+    pub(crate) fn set<T>(&self, key: &str, read: impl Fn(&Value<'a>) -> Option<T>) -> Vec<T> {
         let mut met = BTreeSet::new();
         self.each(key, |value| {
             let read = read(value)?;
@@ -137,12 +137,12 @@ impl<'a> Table<'a> {
     }
 
     /// `true` or `false`.
-    pub(super) fn flag(&self, key: &str) -> Option<bool> {
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).and_then(|value| value.flag())
     }
 
     /// An integer in this range.
-    pub(super) fn integer<T: TryFrom<i64>>(
+    pub(crate) fn integer<T: TryFrom<i64>>(
         &self,
         key: &str,
         range: RangeInclusive<i64>,
@@ -151,7 +151,7 @@ impl<'a> Table<'a> {
     }
 
     /// One of these words.
-    pub(super) fn choice<T>(
+    pub(crate) fn choice<T>(
         &self,
         key: &str,
         words: &[&str],
@@ -177,7 +177,7 @@ impl<'a> Table<'a> {
 
 /// Where a key stands.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(crate) struct Place<'a> {
     at: usize,
     path: String,
     faults: &'a FaultList<'a>,
@@ -185,19 +185,19 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// Notes a fault of the key.
-    pub(super) fn fault(&self, message: impl Into<String>) {
+    pub(crate) fn fault(&self, message: impl Into<String>) {
         self.faults.note(self.at, &self.path, message);
     }
 }
 
 impl<'a> Value<'a> {
     /// Notes a fault of the value.
-    pub(super) fn fault(&self, message: impl Into<String>) {
+    pub(crate) fn fault(&self, message: impl Into<String>) {
         self.faults.note(self.at, &self.path, message);
     }
 
     /// The string that it is, if it is one.
-    pub(super) fn string(&self) -> Option<&'a str> {
+    pub(crate) fn string(&self) -> Option<&'a str> {
         match self.value {
             DeValue::String(text) => Some(text),
             _ => None,
@@ -205,7 +205,7 @@ impl<'a> Value<'a> {
     }
 
     /// A table.
-    pub(super) fn table(&self) -> Option<Table<'a>> {
+    pub(crate) fn table(&self) -> Option<Table<'a>> {
         match self.value {
             DeValue::Table(entries) => {
                 let path = self.path.clone();
@@ -216,7 +216,7 @@ impl<'a> Value<'a> {
     }
 
     /// The elements of an array; `wanted` is what it must be.
-    pub(super) fn list(&self, wanted: &str) -> Option<Vec<Self>> {
+    pub(crate) fn list(&self, wanted: &str) -> Option<Vec<Self>> {
         match self.value {
             DeValue::Array(_) => Some(self.elements()),
             _ => self.other_than(wanted),
@@ -224,7 +224,7 @@ impl<'a> Value<'a> {
     }
 
     /// The elements, if it is an array; nothing is noted if it is not.
-    pub(super) fn elements(&self) -> Vec<Self> {
+    pub(crate) fn elements(&self) -> Vec<Self> {
         let DeValue::Array(elements) = self.value else { return Vec::new() };
         let element = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| {
             let (at, path) = (value.span().start, format!("{}[{index}]", self.path));
@@ -234,13 +234,13 @@ impl<'a> Value<'a> {
     }
 
     /// Whether it is an array without elements.
-    pub(super) fn is_empty_list(&self) -> bool {
+    pub(crate) fn is_empty_list(&self) -> bool {
         matches!(self.value, DeValue::Array(elements) if elements.is_empty())
     }
 
     /// A text for people and events: not empty, in normalisation form C. White space around it and
     /// the line ends of some editors are no part of it.
-    pub(super) fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         let text = self.passable()?.trim();
         if text.is_empty() {
             return self.refuse("must not be empty");
@@ -256,7 +256,7 @@ impl<'a> Value<'a> {
     }
 
     /// A string that a system can pass on: anything without NUL.
-    pub(super) fn passable(&self) -> Option<&'a str> {
+    pub(crate) fn passable(&self) -> Option<&'a str> {
         match self.any_string()? {
             text if text.contains('\0') => self.refuse("must not hold a NUL character"),
             text => Some(text),
@@ -264,12 +264,12 @@ impl<'a> Value<'a> {
     }
 
     /// A string, whatever it holds.
-    pub(super) fn any_string(&self) -> Option<&'a str> {
+    pub(crate) fn any_string(&self) -> Option<&'a str> {
         self.string().or_else(|| self.other_than("a string"))
     }
 
     /// A lowercase identifier.
-    pub(super) fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> Option<String> {
         let name = self.any_string()?;
         let mut checker = Checker::new(Dialect::V1_1);
         checker.check(&Shape::Name, &name.into());
@@ -280,7 +280,7 @@ impl<'a> Value<'a> {
     }
 
     /// One of these words.
-    pub(super) fn choice<T>(&self, words: &[&str], parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+    pub(crate) fn choice<T>(&self, words: &[&str], parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let word = self.any_string()?;
         parse(word).or_else(|| {
             let near = nearest(word, words).map(|near| format!("; did you mean `{near}`?"));
@@ -290,7 +290,7 @@ impl<'a> Value<'a> {
     }
 
     /// An integer in this range.
-    pub(super) fn integer<T: TryFrom<i64>>(&self, range: RangeInclusive<i64>) -> Option<T> {
+    pub(crate) fn integer<T: TryFrom<i64>>(&self, range: RangeInclusive<i64>) -> Option<T> {
         let DeValue::Integer(written) = self.value else {
             return self.other_than("an integer");
         };
@@ -311,7 +311,7 @@ impl<'a> Value<'a> {
     }
 
     /// Notes a fault of the value, and gives nothing.
-    pub(super) fn refuse<T>(&self, message: impl Into<String>) -> Option<T> {
+    pub(crate) fn refuse<T>(&self, message: impl Into<String>) -> Option<T> {
         self.fault(message);
         None
     }

@@ -48,7 +48,7 @@ impl fmt::Display for TaskFault {
 
 /// Collects faults while a file is read, in whatever order they are met.
 #[derive(Debug)]
-pub(super) struct FaultList<'t> {
+pub(crate) struct FaultList<'t> {
     text: &'t str,
     noted: RefCell<Vec<Noted>>,
     count: Cell<usize>,
@@ -63,12 +63,12 @@ struct Noted {
 }
 
 impl<'t> FaultList<'t> {
-    pub(super) const fn new(text: &'t str) -> Self {
+    pub(crate) const fn new(text: &'t str) -> Self {
         Self { text, noted: RefCell::new(Vec::new()), count: Cell::new(0) }
     }
 
     /// Notes a fault at the byte `at`.
-    pub(super) fn note(&self, at: usize, path: &str, message: impl Into<String>) {
+    pub(crate) fn note(&self, at: usize, path: &str, message: impl Into<String>) {
         self.count.set(self.count.get() + 1);
         let mut noted = self.noted.borrow_mut();
         noted.push(Noted { at, path: path.to_owned(), message: message.into() });
@@ -78,12 +78,12 @@ impl<'t> FaultList<'t> {
     }
 
     /// How many were noted so far.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count.get()
     }
 
     /// The first faults, in the order of the text.
-    pub(super) fn into_faults(self) -> Vec<TaskFault> {
+    pub(crate) fn into_faults(self) -> Vec<TaskFault> {
         let mut noted = self.noted.into_inner();
         keep_first(&mut noted);
         let placed = |Noted { at, path, message }| {
@@ -100,7 +100,7 @@ fn keep_first(noted: &mut Vec<Noted>) {
 }
 
 /// The line and the character of the byte `at`, both from 1.
-pub(super) fn position(text: &str, at: usize) -> (usize, usize) {
+pub(crate) fn position(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..text.floor_char_boundary(at)).unwrap_or(text);
     let line = before.bytes().filter(|&byte| byte == b'\n').count();
     let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -108,7 +108,7 @@ pub(super) fn position(text: &str, at: usize) -> (usize, usize) {
 }
 
 /// `text` as a fault repeats it: cut where it is long.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),

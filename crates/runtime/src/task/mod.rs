@@ -8,12 +8,12 @@ mod agents;
 mod bounds;
 mod choice;
 mod command;
-mod document;
-mod fault;
+pub(crate) mod document;
+pub(crate) mod fault;
 mod near;
 mod order;
 mod step;
-mod syntax;
+pub(crate) mod syntax;
 
 use std::collections::BTreeMap;
 

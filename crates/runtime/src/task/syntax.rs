@@ -19,7 +19,7 @@ const BRACKETED: [&str; 5] =
     ["unclosed array,", "in array", "array elements", "inline table", "key-value pairs"];
 
 /// The document, as long as what it means can be told; every fault of the text is noted.
-pub(super) fn read<'t>(text: &'t str, faults: &FaultList<'_>) -> Option<DeTable<'t>> {
+pub(crate) fn read<'t>(text: &'t str, faults: &FaultList<'_>) -> Option<DeTable<'t>> {
     if let Some((at, message)) = not_a_task_file(text) {
         faults.note(at, "", message);
         return None;
@@ -54,12 +54,12 @@ fn note(text: &str, mut errors: Vec<Error>, faults: &FaultList<'_>) {
 }
 
 /// The fault of bytes that are not UTF-8.
-pub(super) fn not_utf8(bytes: &[u8], error: Utf8Error) -> TaskFault {
+pub(crate) fn not_utf8(bytes: &[u8], error: Utf8Error) -> TaskFault {
     let (before, rest) = bytes.split_at_checked(error.valid_up_to()).unwrap_or_default();
     let text = std::str::from_utf8(before).unwrap_or_default();
     let (line, column) = position(text, text.len());
     let byte = rest.first().copied().unwrap_or_default();
-    let message = format!("a task file is UTF-8, found the byte 0x{byte:02x}");
+    let message = format!("the file must be UTF-8, found the byte 0x{byte:02x}");
     TaskFault { line, column, path: String::new(), message }
 }
 
@@ -68,10 +68,10 @@ fn not_a_task_file(text: &str) -> Option<(usize, String)> {
         return Some((0, TaskFault::too_long(text.len()).message));
     }
     if text.starts_with(BYTE_ORDER_MARK) {
-        return Some((0, "a task file must not start with a byte order mark".to_owned()));
+        return Some((0, "the file must not start with a byte order mark".to_owned()));
     }
     let nul = text.find('\0')?;
-    Some((nul, "a task file must not hold a NUL character".to_owned()))
+    Some((nul, "the file must not hold a NUL character".to_owned()))
 }
 
 fn start(error: &Error) -> usize {

@@ -244,3 +244,11 @@ fn told(doing: &str, act: impl FnOnce() -> Result<Vec<u8>, FileFault>) -> ToolOu
 pub fn read_beneath(root: &Path, path: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
     FileTools::new(root, &[], bytes_max)?.try_read(path).map_err(io::Error::other)
 }
+
+/// Writes a file below `root`, whole, and makes the directories that lead to it.
+///
+/// # Errors
+/// The path is not to be written, or leads through a link.
+pub fn write_beneath(root: &Path, path: &str, bytes: &[u8]) -> io::Result<()> {
+    FileTools::new(root, &[], 0)?.try_write(path, bytes).map_err(io::Error::other)
+}

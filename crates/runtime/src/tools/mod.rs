@@ -10,7 +10,7 @@ mod toolbox;
 
 pub(crate) use call::typed;
 pub use call::{CallFault, ToolCall};
-pub use files::read_beneath;
+pub use files::{read_beneath, write_beneath};
 pub use outcome::{Ended, ToolOutcome};
 pub use toolbox::{ToolError, ToolRefusal, ToolSetting, Toolbox};
 

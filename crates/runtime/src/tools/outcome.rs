@@ -66,7 +66,7 @@ impl ToolOutcome {
     }
 
     pub(super) fn of_program(driven: Driven) -> Self {
-        let Driven { end, stdout, stderr, elapsed } = driven;
+        let Driven { end, stdout, stderr, elapsed, .. } = driven;
         let ended = match end {
             End::Exited(status) => Ended::Exited(status),
             End::Signalled(signal) => Ended::Signalled(signal),
@@ -76,7 +76,10 @@ impl ToolOutcome {
             End::Refused(reason) => {
                 Ended::NotStarted(format!("the sandbox could not be entered: {reason}"))
             }
-            End::Ready(_) => Ended::NotStarted("there was nothing to run".to_owned()),
+            // No tool is given a descriptor to signal on.
+            End::Lingered | End::Ready(_) => {
+                Ended::NotStarted("there was nothing to run".to_owned())
+            }
         };
         Self { ended, stdout, stderr, elapsed }
     }

@@ -193,7 +193,7 @@ impl Toolbox {
                 let directory = cwd.as_ref().map_or_else(|| root.to_owned(), |cwd| root.join(cwd));
                 let (directory, stdin) = (directory.into(), stdin.clone());
                 let environment = self.inner.environment(&found.plan, env);
-                let program = Program { argv, directory, environment, stdin };
+                let program = Program { argv, directory, environment, stdin, signals: None };
                 self.inner.exec(&found.plan, program, stop)
             }
         }
@@ -251,6 +251,8 @@ impl Inner {
             marker: &self.setting.marker,
             time: Duration::from_secs(self.setting.tool_seconds),
             output_bytes: self.setting.output_bytes,
+            listener: None,
+            grace: Duration::MAX,
         };
         let start = Start { plan: plan.clone(), bounds, program: Some(program) };
         ToolOutcome::of_program(drive.run(start, stop))
@@ -264,6 +266,8 @@ fn strongest(setting: &ToolSetting, bounds: &Bounds) -> Result<Found, String> {
         marker: &setting.marker,
         time: PROBE_TIME,
         output_bytes: 0,
+        listener: None,
+        grace: Duration::MAX,
     };
     let mut missing = Vec::new();
     let mut last = String::new();

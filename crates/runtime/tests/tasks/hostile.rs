@@ -8,10 +8,13 @@ use crate::{LEAST, faults};
 #[test]
 fn bytes_that_are_no_text_are_told_where_they_stand() {
     let cases: [(&[u8], &str); 4] = [
-        (b"# \xff", "line 1, column 3: a task file is UTF-8, found the byte 0xff"),
-        (b"\xc3\xa9\n\xc3\xa9\xc3", "line 2, column 2: a task file is UTF-8, found the byte 0xc3"),
-        (b"\xff\xfet\0", "line 1, column 1: a task file is UTF-8, found the byte 0xff"),
-        (b"\xef\xbb\xbf", "line 1, column 1: a task file must not start with a byte order mark"),
+        (b"# \xff", "line 1, column 3: the file must be UTF-8, found the byte 0xff"),
+        (
+            b"\xc3\xa9\n\xc3\xa9\xc3",
+            "line 2, column 2: the file must be UTF-8, found the byte 0xc3",
+        ),
+        (b"\xff\xfet\0", "line 1, column 1: the file must be UTF-8, found the byte 0xff"),
+        (b"\xef\xbb\xbf", "line 1, column 1: the file must not start with a byte order mark"),
     ];
     for (bytes, expected) in cases {
         let faults = Task::from_bytes(bytes).unwrap_err();

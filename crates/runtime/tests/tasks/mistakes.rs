@@ -432,9 +432,9 @@ const WHOLES: &[(&str, &[&str])] = &[
     ),
     (
         "\u{feff}task_id = \"t\"",
-        &["line 1, column 1: a task file must not start with a byte order mark"],
+        &["line 1, column 1: the file must not start with a byte order mark"],
     ),
-    ("# a\ntask_id = \"t\0\"", &["line 2, column 13: a task file must not hold a NUL character"]),
+    ("# a\ntask_id = \"t\0\"", &["line 2, column 13: the file must not hold a NUL character"]),
     (
         "task_id = True\nobjective =\nsteps = 'x\n[limits\n[a]b\nx = 01",
         &[

@@ -22,11 +22,29 @@ const CLIENT: &str = "claude-code";
 /// What Claude Code is told of a call that the gate allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AllowedCalls {
-    /// That it may run, without asking its user.
+    /// That what reads files, edits files or plans may run without asking its user. Of commands, of
+    /// the network and of the tools of others nothing: what they do is more than can be read in them,
+    /// so that its own rules stay.
     #[default]
-    Allow,
+    AllowFiles,
+    /// That it may run, without asking its user.
+    AllowAll,
     /// Nothing, so that its own prompts stay.
     LeaveToClient,
+}
+
+impl AllowedCalls {
+    /// Whether nothing is said of an allowed call of this type.
+    fn is_silent(self, action_type: &str) -> bool {
+        match self {
+            Self::AllowAll => false,
+            Self::LeaveToClient => true,
+            Self::AllowFiles => !matches!(
+                action_type,
+                "file_read" | "file_write" | "code_edit" | "code_gen" | "decision" | "observation"
+            ),
+        }
+    }
 }
 
 /// One call of the hook.
@@ -35,6 +53,7 @@ pub struct ClaudeCodeHook {
     session: AgentSession,
     agent_type: Option<String>,
     cwd: Option<String>,
+    mode: Option<String>,
     event: HookEvent,
 }
 
@@ -113,6 +132,7 @@ impl ClaudeCodeHook {
             session: AgentSession::new(CLIENT, &session_id, agent_id.as_deref())?,
             agent_type: document.text("agent_type")?,
             cwd: document.text("cwd")?,
+            mode: document.text("permission_mode")?,
             event,
         })
     }
@@ -176,7 +196,19 @@ impl ClaudeCodeHook {
 
     fn facts(&self, tool: &ToolUse, setup: &HookSetup) -> CallFacts {
         let cwd = self.cwd.as_deref().map(std::path::Path::new);
-        facts(&tool.name, &tool.input, &Standpoint::new(setup.workspace.home(), cwd))
+        facts(&tool.name, &tool.input, &tool.raw, &Standpoint::new(setup.workspace.home(), cwd))
+    }
+
+    /// Whether Claude Code is certain to put a question about such a call before its user. In other
+    /// modes, and in those that nobody knows, it may run the tool or refuse it by itself.
+    fn asks_user(&self, action_type: &str) -> bool {
+        match self.mode.as_deref() {
+            Some("default" | "plan") => true,
+            Some("acceptEdits") => {
+                !matches!(action_type, "code_edit" | "code_gen" | "file_write" | "file_delete")
+            }
+            _ => false,
+        }
     }
 
     fn before(
@@ -186,23 +218,34 @@ impl ClaudeCodeHook {
         allowed: AllowedCalls,
     ) -> Result<HookReply, WorkspaceError> {
         let (runtime, _) = setup.enter(&self.session, self.agent(), CLIENT)?;
-        let answer = runtime.gate(&tool.request(&self.facts(tool, setup)))?;
+        let facts = self.facts(tool, setup);
+        let answer = runtime.gate(&tool.request(&facts))?;
         let silent = match (setup.enforcement, answer.decision) {
             // To allow would be to stop the client's own prompts.
             (Enforcement::Shadow, _) => true,
-            (_, Decision::Allow) => allowed == AllowedCalls::LeaveToClient,
+            (_, Decision::Allow) => allowed.is_silent(facts.action_type),
             _ => false,
         };
         if silent {
             return Ok(HookReply::default());
         }
         let mut reason = format!("countersign: {}", because(&answer));
+        let mut decision = answer.decision;
         if let Some(question) = &answer.question {
             reason = format!("{reason}. Question {question} in trace {}", answer.trace_id);
+            if !self.asks_user(facts.action_type) {
+                decision = Decision::Deny;
+                let mode = self.mode.as_deref().map_or_else(|| "unknown".to_owned(), short);
+                reason = format!(
+                    "{reason}. In the permission mode `{mode}` nobody is certain to be asked, so it \
+                     is denied: a person can approve it with `countersign approve {question} --yes`, \
+                     then it can be tried again"
+                );
+            }
         }
         let answer = json!({ "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
-            "permissionDecision": decision_name(answer.decision),
+            "permissionDecision": decision_name(decision),
             "permissionDecisionReason": reason,
         } });
         Ok(HookReply { answer: Some(answer), notes: Vec::new() })
@@ -219,10 +262,10 @@ impl ClaudeCodeHook {
         let asked = tool.request(&facts);
         let done = ActionReport {
             action_type: facts.action_type.to_owned(),
-            description: facts.description,
+            description: facts.description.clone(),
             tool_name: tool.name.clone(),
             success: end.success,
-            files: facts.files,
+            files: facts.files.clone(),
             duration_ms: end.duration_ms,
             arguments: Some(tool.raw.clone().into_bytes()),
             output: end.output.clone(),
@@ -231,7 +274,9 @@ impl ClaudeCodeHook {
             reporter: Reporter::Hook,
             ..ActionReport::default()
         };
-        let (_, unanswered) = record(&runtime, &asked, &done)?;
+        // That it ran after a question means a yes only where somebody must have been asked.
+        let agreed = self.asks_user(facts.action_type);
+        let (_, unanswered) = record(&runtime, asked, agreed, done)?;
         let notes = unanswered.map(|error| {
             format!("that a person agreed to this call could not be recorded: {error}")
         });
@@ -271,6 +316,7 @@ impl ToolUse {
             tool: Some(self.name.clone()),
             command: facts.command.clone(),
             content: facts.content.clone(),
+            held: facts.held.clone(),
             arguments: Some(self.raw.clone().into_bytes()),
             call_id: self.id.clone(),
             ..ActionRequest::default()

@@ -5,11 +5,16 @@
 
 use serde_json::Value;
 
-use super::arguments::named_in;
+use countersign_gate::guard::secrets_like;
+
 use super::places::Standpoint;
+use crate::arguments::Facts;
 
 /// Characters of a description.
 const DESCRIPTION_CHARACTERS: usize = 500;
+/// Characters of a command in one, so that the agent's own words are seen as well.
+const COMMAND_CHARACTERS: usize = 380;
+const WORDS_CHARACTERS: usize = 80;
 
 /// What is known of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +25,8 @@ pub(super) struct CallFacts {
     pub(super) command: Option<String>,
     pub(super) diff: Option<String>,
     pub(super) content: Option<String>,
+    /// Why a person should look at it, whatever else is known.
+    pub(super) held: Option<String>,
 }
 
 /// Tools by which an agent keeps its plans or starts another agent, whose own calls are asked about.
@@ -44,25 +51,20 @@ const PLANNING: [&str; 18] = [
     "exit_plan_mode",
 ];
 /// Tools that only look at what Claude Code itself holds.
-const LOOKING: [&str; 6] = [
-    "AgentOutputTool",
-    "BashOutput",
-    "ListMcpResourcesTool",
-    "ReadMcpResourceTool",
-    "TaskOutput",
-    "ToolSearch",
-];
+const LOOKING: [&str; 5] =
+    ["AgentOutputTool", "BashOutput", "ListMcpResourcesTool", "TaskOutput", "ToolSearch"];
 
 /// What a call of `tool` with this input does.
-pub(super) fn facts(tool: &str, input: &Value, standpoint: &Standpoint) -> CallFacts {
+pub(super) fn facts(tool: &str, input: &Value, raw: &str, standpoint: &Standpoint) -> CallFacts {
     let text = |name: &str| input.get(name).and_then(Value::as_str);
     let files = |names: &[&str]| standpoint.files(names.iter().filter_map(|name| text(name)));
     let known = match tool {
         "Bash" | "PowerShell" => text("command").map(|command| CallFacts {
             action_type: "shell_exec",
-            description: short(text("description").unwrap_or(command)),
+            description: described(command, text("description")),
             files: standpoint.notable(),
             command: Some(command.to_owned()),
+            held: unconfined(input),
             ..CallFacts::default()
         }),
         "Write" => text("file_path").map(|path| CallFacts {
@@ -89,19 +91,29 @@ pub(super) fn facts(tool: &str, input: &Value, standpoint: &Standpoint) -> CallF
             content: text("new_source").map(str::to_owned),
             ..CallFacts::default()
         }),
-        "Read" | "NotebookRead" | "LS" | "LSP" => Some(CallFacts {
+        "Read" | "NotebookRead" | "LS" | "LSP" => {
+            const NAMES: [&str; 4] = ["file_path", "notebook_path", "path", "filePath"];
+            let path = NAMES.iter().find_map(|name| text(name));
+            path.filter(|_| are_texts(input, &NAMES)).map(|path| CallFacts {
+                action_type: "file_read",
+                description: short(&format!("{tool} {path}")),
+                files: files(&NAMES),
+                ..CallFacts::default()
+            })
+        }
+        "Glob" | "Grep" => {
+            let known = are_texts(input, &["path", "pattern", "glob"]);
+            text("pattern").filter(|_| known).map(|pattern| CallFacts {
+                action_type: "file_read",
+                description: short(&format!("{tool} {pattern}")),
+                files: searched(tool, input, standpoint),
+                ..CallFacts::default()
+            })
+        }
+        "ReadMcpResourceTool" => text("uri").map(|uri| CallFacts {
             action_type: "file_read",
-            description: short(&format!(
-                "{tool} {}",
-                text("file_path").or_else(|| text("path")).unwrap_or_default()
-            )),
-            files: files(&["file_path", "notebook_path", "path", "filePath"]),
-            ..CallFacts::default()
-        }),
-        "Glob" | "Grep" => Some(CallFacts {
-            action_type: "file_read",
-            description: short(&format!("{tool} {}", text("pattern").unwrap_or_default())),
-            files: searched(tool, input, standpoint),
+            description: short(&format!("read {uri}")),
+            files: standpoint.files(Facts::of(raw).paths.iter().map(String::as_str)),
             ..CallFacts::default()
         }),
         "WebFetch" => text("url").map(|url| web(&format!("fetch {url}"))),
@@ -118,19 +130,48 @@ pub(super) fn facts(tool: &str, input: &Value, standpoint: &Standpoint) -> CallF
         }),
         _ => None,
     };
-    known.unwrap_or_else(|| unknown(tool, input, standpoint))
+    known.unwrap_or_else(|| unknown(tool, raw, standpoint))
 }
 
-fn unknown(tool: &str, input: &Value, standpoint: &Standpoint) -> CallFacts {
-    let named = named_in(input);
+fn unknown(tool: &str, raw: &str, standpoint: &Standpoint) -> CallFacts {
+    let facts = Facts::from_within(raw, &|path| standpoint.holds(path));
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     CallFacts {
-        // Of a tool of Claude Code's own that is not known, nobody knows what it can do.
-        action_type: if tool.starts_with("mcp__") { "tool_call" } else { "unknown" },
+        action_type: match tool.strip_prefix("mcp__") {
+            Some(tool) => facts.action_type(tool.rsplit("__").next().unwrap_or(tool)),
+            // Of a tool of Claude Code's own that is not known, nobody knows what it can do.
+            None => "unknown",
+        },
         description: short(&format!("call {tool}")),
-        files: standpoint.files(named.paths.iter().map(String::as_str)),
-        command: named.command(),
-        ..CallFacts::default()
+        files: standpoint.files(facts.paths.iter().map(String::as_str)),
+        command: some(&facts.command),
+        // What is not written anywhere is an argument like others.
+        content: some(&facts.content).filter(|_| !facts.paths.is_empty()),
+        held: facts.murk,
+        diff: None,
     }
+}
+
+/// A command as a person should read it: what runs, and then what the agent says of it.
+fn described(command: &str, words: Option<&str>) -> String {
+    let command = cut(command, COMMAND_CHARACTERS);
+    match words.map(str::trim).filter(|words| !words.is_empty()) {
+        Some(words) => format!("{command} (the agent says: {})", cut(words, WORDS_CHARACTERS)),
+        None => command,
+    }
+}
+
+/// Why a command waits for a person that is to run without Claude Code's own walls.
+fn unconfined(input: &Value) -> Option<String> {
+    let asked = input.get("dangerouslyDisableSandbox");
+    let asked = asked.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)));
+    asked.then(|| "it would run outside of Claude Code's sandbox".to_owned())
+}
+
+/// Whether these members are texts where they are there.
+fn are_texts(input: &Value, names: &[&str]) -> bool {
+    let values = names.iter().filter_map(|name| input.get(name));
+    input.is_object() && values.into_iter().all(|value| value.is_string() || value.is_null())
 }
 
 fn web(description: &str) -> CallFacts {
@@ -154,8 +195,15 @@ fn searched(tool: &str, input: &Value, standpoint: &Standpoint) -> Vec<String> {
     let fixed = fixed.filter(|fixed| !fixed.is_empty());
     let below = text("path").zip(fixed).filter(|(_, fixed)| !fixed.starts_with(['/', '~']));
     let below = below.map(|(path, fixed)| format!("{}/{fixed}", path.trim_end_matches('/')));
-    let pattern = if below.is_some() { below.as_deref() } else { fixed };
-    standpoint.files(text("path").into_iter().chain(pattern))
+    let start = if below.is_some() { below.as_deref() } else { fixed };
+    let mut files = standpoint.files(text("path").into_iter().chain(start));
+    // What is searched is read: the files of secrets that the glob may mean, wherever they lie.
+    for name in text("glob").filter(|_| tool == "Grep").map(secrets_like).unwrap_or_default() {
+        let path = start.or_else(|| text("path")).unwrap_or(".");
+        let secret = format!("{}/{name}", path.trim_end_matches('/'));
+        files.extend(standpoint.files([secret.as_str()]));
+    }
+    files
 }
 
 /// The edits as a diff. Where in the file they are is not known, and does not matter to the gate.
@@ -181,8 +229,12 @@ fn diff(path: &str, input: &Value) -> String {
 
 /// A text in one line of bounded length, without what cannot be shown.
 pub(super) fn short(text: &str) -> String {
+    cut(text, DESCRIPTION_CHARACTERS)
+}
+
+fn cut(text: &str, characters: usize) -> String {
     let shown = |it: char| if it.is_control() || is_noncharacter(it) { ' ' } else { it };
-    let mut line: String = text.trim().chars().take(DESCRIPTION_CHARACTERS).map(shown).collect();
+    let mut line: String = text.trim().chars().take(characters).map(shown).collect();
     if line.chars().count() < text.trim().chars().count() {
         line.push('…');
     }
@@ -203,7 +255,8 @@ mod tests {
     use super::*;
 
     fn told(tool: &str, input: &Value) -> CallFacts {
-        facts(tool, input, &Standpoint::new(Path::new("/w/.countersign"), Some(Path::new("/w"))))
+        let standpoint = Standpoint::new(Path::new("/w/.countersign"), Some(Path::new("/w")));
+        facts(tool, input, &input.to_string(), &standpoint)
     }
 
     #[test]
@@ -221,16 +274,58 @@ mod tests {
             ("WebFetch", json!({ "url": "https://example.org" }), "web_request", vec![]),
             ("TodoWrite", json!({ "todos": [] }), "decision", vec![]),
             ("BashOutput", json!({ "bash_id": "1" }), "observation", vec![]),
-            ("mcp__fs__write", json!({ "path": "b", "text": "x" }), "tool_call", vec!["b"]),
+            ("Grep", json!({ "pattern": "x", "glob": ".env" }), "file_read", vec![".env"]),
+            ("Grep", json!({ "pattern": "x", "glob": "**/.env" }), "file_read", vec![".env"]),
+            ("Grep", json!({ "pattern": "x", "glob": "src/*.rs" }), "file_read", vec!["src"]),
+            (
+                "ReadMcpResourceTool",
+                json!({ "server": "s", "uri": "file:///etc/passwd" }),
+                "file_read",
+                vec!["/etc/passwd"],
+            ),
+            ("ReadMcpResourceTool", json!({ "server": "s", "uri": "x://a" }), "file_read", vec![]),
+            ("mcp__fs__write", json!({ "path": "b", "text": "x" }), "file_write", vec!["b"]),
+            ("mcp__fs__read", json!({ "path": "b" }), "tool_call", vec!["b"]),
+            ("mcp__x__y", json!({ "program": "rm", "args": ["x"] }), "shell_exec", vec![]),
+            ("mcp__x__y", json!({ "x": "/w/src/a" }), "tool_call", vec!["src/a"]),
             // A tool of the right name without its argument is anything.
             ("Bash", json!({ "script": "ls" }), "unknown", vec![]),
             ("Write", json!([]), "unknown", vec![]),
+            ("Read", json!({ "file_path": ["/etc/passwd"] }), "unknown", vec!["/etc/passwd"]),
+            ("Read", json!({}), "unknown", vec![]),
+            ("Grep", json!({ "pattern": "x", "glob": [".env"] }), "unknown", vec![".env"]),
+            ("ReadMcpResourceTool", json!({}), "unknown", vec![]),
             ("Dance", json!({}), "unknown", vec![]),
         ];
         for (tool, input, action_type, files) in table {
             let facts = told(tool, &input);
             assert_eq!(facts.action_type, action_type, "{tool} {input}");
             assert_eq!(facts.files, files, "{tool} {input}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_described_by_itself_and_then_in_the_agents_words() {
+        let told = |input| told("Bash", &input);
+        let both = told(json!({ "command": "rm -rf x", "description": "List the files" }));
+        assert_eq!(both.description, "rm -rf x (the agent says: List the files)");
+        let long = "x".repeat(DESCRIPTION_CHARACTERS * 2);
+        let long = told(json!({ "command": long, "description": "words" })).description;
+        assert!(long.ends_with("x… (the agent says: words)"), "{long}");
+        assert_eq!(told(json!({ "command": "ls", "description": " " })).description, "ls");
+    }
+
+    #[test]
+    fn a_command_outside_of_the_sandbox_waits_for_a_person() {
+        for (value, held) in [
+            (json!(true), true),
+            (json!("yes"), true),
+            (json!(1), true),
+            (json!(false), false),
+            (json!(null), false),
+        ] {
+            let input = json!({ "command": "ls", "dangerouslyDisableSandbox": value });
+            assert_eq!(told("Bash", &input).held.is_some(), held, "{input}");
         }
     }
 

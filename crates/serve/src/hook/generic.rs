@@ -10,7 +10,9 @@ use countersign_format::receipt::{CheckedReceipt, check};
 use countersign_gate::Decision;
 use countersign_protocol::recording::Reporter;
 use countersign_runtime::WorkspaceError;
-use countersign_runtime::actions::{ActionReport, ActionRequest, AgentRuntime, GateAnswer, Waited};
+use countersign_runtime::actions::{
+    ActionReport, ActionRequest, AgentRuntime, GateAnswer, ReceiptGiven, Waited,
+};
 use countersign_runtime::agent_sessions::AgentSession;
 use serde_json::{Value, json};
 
@@ -153,12 +155,14 @@ impl GenericHook {
             }
             GenericEvent::After { action, result, approved } => {
                 let asked = action.request(&standpoint);
-                after(&runtime, &asked, &result.report(&asked), *approved)
+                let report = result.report(&asked);
+                let (given, unanswered) = record(&runtime, asked, *approved, report)?;
+                Ok(recorded(&given, unanswered))
             }
             GenericEvent::Action { receipt, document } => {
                 let theirs = receipt.hash.to_string();
                 let report = reported(receipt, document, &standpoint);
-                let mut reply = after(&runtime, &ActionRequest::default(), &report, false)?;
+                let mut reply = recorded(&runtime.record(&report)?, None);
                 if let Some(answer) = reply.answer.as_object_mut() {
                     answer.insert("given_receipt_hash".to_owned(), json!(theirs));
                 }
@@ -211,16 +215,7 @@ fn wait(
     Ok(())
 }
 
-fn after(
-    runtime: &AgentRuntime,
-    asked: &ActionRequest,
-    report: &ActionReport,
-    approved: bool,
-) -> Result<GenericReply, WorkspaceError> {
-    let (given, unanswered) = match approved {
-        true => record(runtime, asked, report)?,
-        false => (runtime.record(report)?, None),
-    };
+fn recorded(given: &ReceiptGiven, unanswered: Option<WorkspaceError>) -> GenericReply {
     let notes = unanswered
         .map(|error| format!("that a person agreed to this could not be recorded: {error}"));
     let answer = json!({
@@ -232,7 +227,7 @@ fn after(
         "gating": given.gating.as_str(),
         "gate_decision": given.gate_decision.map(|it| it.as_str()),
     });
-    Ok(GenericReply { notes: notes.into_iter().collect(), ..done(answer) })
+    GenericReply { notes: notes.into_iter().collect(), ..done(answer) }
 }
 
 /// An action as receipts have it, told as done. Its document is kept as what came out of it: the

@@ -3,7 +3,6 @@
 //! Decides how the JSON of such programs is read, what their tools mean to the gate, and what they are
 //! told. Everything here is synchronous and ends; that a hook which fails denies is the caller's duty.
 
-mod arguments;
 mod claude_code;
 mod claude_tools;
 mod document;
@@ -78,15 +77,17 @@ impl HookSetup {
     }
 }
 
-/// Records what a program says was done. Where a person agreed to it in the program itself, that is
-/// recorded first; if it cannot be, the action still is, and the reason is told.
+/// Records what a program says was done. Where a person is known to have `agreed` to it in the program
+/// itself, that is recorded first; if it cannot be, the action still is, and the reason is told.
 fn record(
     runtime: &AgentRuntime,
-    asked: &ActionRequest,
-    done: &ActionReport,
+    asked: ActionRequest,
+    agreed: bool,
+    done: ActionReport,
 ) -> Result<(ReceiptGiven, Option<WorkspaceError>), WorkspaceError> {
-    let unanswered = runtime.agreed_in_client(asked).err();
-    Ok((runtime.record(done)?, unanswered))
+    let unanswered = if agreed { runtime.agreed_in_client(&asked).err() } else { None };
+    let done = ActionReport { asked: Some(asked), ..done };
+    Ok((runtime.record(&done)?, unanswered))
 }
 
 /// Why the gate decided so, in one line for the agent and its user.

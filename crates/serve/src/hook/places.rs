@@ -49,6 +49,11 @@ impl Standpoint {
         names
     }
 
+    /// Whether a path lies in the workspace, wherever links lead.
+    pub(super) fn holds(&self, path: &str) -> bool {
+        self.names(path).iter().all(|name| !name.starts_with(['/', '~']))
+    }
+
     fn names(&self, path: &str) -> Vec<String> {
         let path = path.strip_prefix("file://").unwrap_or(path);
         // What only a shell would understand is left to whoever judges it.

@@ -8,11 +8,13 @@ use countersign_format::hash::Hash;
 use countersign_gate::Decision;
 use countersign_protocol::recording::CallOutcome;
 use countersign_runtime::actions::{ActionRequest, CallEnd, GateAnswer, Waited};
+use countersign_runtime::tool_lists::HoldReason;
 use serde_json::Value;
 
 use super::facts::Facts;
 use super::head::{Head, Id, Outcome, pick};
-use super::open::{CallStage, OpenCall, OpenRequest};
+use super::lists::NotJudged;
+use super::open::{CallStage, OpenCall, OpenRequest, Passing};
 use super::relay::{CALL, Relay};
 use super::words;
 use crate::asking::Wanted;
@@ -41,7 +43,7 @@ struct AskedCall {
     id: Id,
     tool: String,
     as_task: bool,
-    held: bool,
+    held: Option<HoldReason>,
     request: ActionRequest,
     answer: GateAnswer,
     params: Option<String>,
@@ -77,18 +79,23 @@ impl Relay {
         }
         let (tool, as_task) = (wanted.tool.clone(), wanted.as_task);
         let refuse = |text: &str| self.refuse(id, as_task, text);
-        let judged = self.why_held(&wanted.tool).and_then(|held| {
-            let request = self.request(&wanted, held);
-            let answer = self.runtime().gate(&request).map_err(|error| whole(&error))?;
-            Ok((request, answer))
-        });
-        let (request, answer) = match judged {
-            Ok(judged) => judged,
-            Err(why) => return refuse(&words::unrecorded(&tool, &why)),
+        let held = match self.why_held(&tool) {
+            Ok(held) => held,
+            Err(NotJudged::Unreached(why)) => return refuse(&words::unsent(&tool, &why)),
+            Err(NotJudged::Failed(why)) => return refuse(&words::unrecorded(&tool, &why)),
         };
-        let held = request.held.is_some();
-        if answer.approved_by_person && held {
-            self.accept(&tool);
+        let request = self.request(&wanted, held.as_ref());
+        let answer = match self.runtime().gate(&request) {
+            Ok(answer) => answer,
+            Err(error) => return refuse(&words::unrecorded(&tool, &whole(&error))),
+        };
+        if let (true, Some(held)) = (answer.approved_by_person, &held)
+            && let Err(text) = self.agreed(&tool, held)
+        {
+            if let Some(execution) = answer.execution.clone() {
+                self.record_unsent(&tool, execution, "the tool changed before it was sent");
+            }
+            return refuse(&text);
         }
         match (answer.decision, answer.execution.clone()) {
             (Decision::Allow, Some(execution)) => self.run(id, &tool, execution, params, line),
@@ -112,21 +119,27 @@ impl Relay {
         }
     }
 
-    /// Why calls of a tool wait for a person.
-    fn why_held(&self, tool: &str) -> Result<Option<String>, String> {
-        let list = self.lists.get(&self.setup.name).map_err(|error| whole(&error))?;
-        Ok(list.and_then(|list| list.why_held(tool)))
+    /// A person has agreed to a call of a tool that was held, and thereby to the tool as it was shown to
+    /// them; or what is to be said where it is another one by now.
+    fn agreed(&self, tool: &str, held: &HoldReason) -> Result<(), String> {
+        match self.agree(tool, held) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(words::changed_meanwhile(tool)),
+            Err(why) => Err(words::unrecorded(tool, &why)),
+        }
     }
 
-    /// A person has agreed to a call of a tool that was held, and thereby to the tool.
-    fn accept(&self, tool: &str) {
-        // What cannot be kept is asked again the next time.
-        let _ = self.lists.accept(&self.setup.name, tool);
+    /// A call that was recorded as begun never left.
+    fn record_unsent(&self, tool: &str, execution: EventRef, reason: &str) {
+        let outcome = CallOutcome::Failed { reason: reason.to_owned() };
+        let _ = self.record(tool, execution, outcome, None, Duration::ZERO);
     }
 
     /// What the gate is told.
-    fn request(&self, wanted: &WantedCall<'_>, held: Option<String>) -> ActionRequest {
+    fn request(&self, wanted: &WantedCall<'_>, held: Option<&HoldReason>) -> ActionRequest {
         let facts = Facts::of(wanted.arguments);
+        let whys: Vec<String> =
+            held.map(|it| it.why.clone()).into_iter().chain(facts.murk.clone()).collect();
         let name = format!("{}/{}", self.setup.name, wanted.tool);
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         ActionRequest {
@@ -137,7 +150,7 @@ impl Relay {
             // What is not written anywhere is an argument like others.
             content: some(&facts.content).filter(|_| !facts.paths.is_empty()),
             files: facts.paths,
-            held: held.or(facts.murk),
+            held: (!whys.is_empty()).then(|| whys.join("; ")),
             arguments: Some(wanted.arguments.as_bytes().to_vec()),
             call_id: Some(wanted.id.to_string()),
             begins: true,
@@ -172,9 +185,7 @@ impl Relay {
         let deadline = Instant::now() + self.setup.call_timeout;
         if !self.open.run(id, execution.clone(), deadline) {
             // Cancelled, or everybody is gone. It never left.
-            let reason = "it was cancelled before it was sent".to_owned();
-            let outcome = CallOutcome::Failed { reason };
-            let _ = self.record(tool, execution, outcome, None, Duration::ZERO);
+            self.record_unsent(tool, execution, "it was cancelled before it was sent");
             return;
         }
         let head = Head::Request { id: id.clone(), method: CALL.to_owned(), params };
@@ -209,8 +220,11 @@ impl Relay {
                 let _ = self.runtime().withdraw(&answer.token, reason);
             }
             Ok(Answered::Yes) => {
-                if asked.held {
-                    self.accept(tool);
+                let agreed = asked.held.as_ref().map_or(Ok(()), |held| self.agreed(tool, held));
+                if let Err(text) = agreed {
+                    // What was approved is not used for anything else.
+                    let _ = self.runtime().withdraw(&answer.token, "the tool changed meanwhile");
+                    return refuse(&text);
                 }
                 match self.runtime().start(&answer.token) {
                     Ok(execution) => {
@@ -324,6 +338,7 @@ impl Relay {
     /// The same for one that was taken out already.
     pub(super) fn end_unanswered(&self, id: &Id, request: OpenRequest, why: &str) {
         let call = match request {
+            OpenRequest::Passing(Passing::OwnList(_)) => return self.not_listed_for_us(why),
             OpenRequest::Passing(_) => return self.to_client(&words::failure(id, why)),
             OpenRequest::Call(call) => call,
         };

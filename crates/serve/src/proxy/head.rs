@@ -239,7 +239,7 @@ fn unescaped(literal: &str) -> Option<String> {
 }
 
 /// A name as readers see it that do not look at case. Two letters beyond ASCII fold into it.
-fn fold(name: &str) -> String {
+pub(super) fn fold(name: &str) -> String {
     let letter = |letter: char| match letter {
         '\u{17f}' => 's',
         '\u{212a}' => 'k',

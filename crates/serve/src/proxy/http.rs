@@ -1,12 +1,14 @@
 //! A server that speaks streamable HTTP: one POST for each message, answers as JSON or as a stream.
 //!
-//! Redirections are not followed: the headers that were given for one server go to no other. Their
+//! What expects no answer is sent by one thread, in its order, so that a server that is slow to take it
+//! keeps nobody waiting. Redirections are not followed: the headers that were given for one server go to no other. Their
 //! values are in no message of ours, and nowhere in a trace.
 
 use std::fmt;
 use std::io::{self, BufReader, Read as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -18,10 +20,17 @@ use super::head::{self, Head, Id, Line, Outcome};
 use super::relay::Relay;
 use super::sse::{next_message, one_line};
 
-/// Requests that may wait for their answers at once.
-const POSTS_MAX: usize = 256;
+/// Requests that may wait for their answers at once: more than calls, so that these keep nothing else
+/// from being asked.
+const POSTS_MAX: usize = 512;
+/// Messages that expect no answer and wait to be sent.
+const QUIET_MAX: usize = 1_024;
+/// How much longer than a call a request may take: who gives a call up is the one who watches them.
+const GRACE: Duration = Duration::from_secs(1);
 /// How long it may take to reach the server, and to be heard where no answer is expected.
 const REACH_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a request waits for what is to be heard before it.
+const ORDER_PATIENCE: Duration = Duration::from_secs(2);
 /// The same for the last word.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(3);
 const SESSION: &str = "mcp-session-id";
@@ -122,6 +131,8 @@ impl fmt::Debug for TargetHeader {
 pub(super) struct HttpUpstream {
     line: Arc<HttpLine>,
     posts: Arc<AtomicUsize>,
+    quiet: SyncSender<Quiet>,
+    turns: Arc<Turns>,
 }
 
 /// What all requests share.
@@ -129,8 +140,45 @@ pub(super) struct HttpUpstream {
 struct HttpLine {
     agent: Agent,
     target: HttpTarget,
-    session: OnceLock<HeaderValue>,
-    version: Mutex<Option<HeaderValue>>,
+    session: Mutex<HttpSession>,
+}
+
+/// What the server calls the session that was begun last.
+#[derive(Debug, Default)]
+struct HttpSession {
+    id: Option<HeaderValue>,
+    version: Option<HeaderValue>,
+}
+
+/// A message that expects no answer.
+struct Quiet {
+    message: Vec<u8>,
+    /// Who listens to the server from then on.
+    listens: Option<Arc<Relay>>,
+}
+
+/// How many messages that expect no answer were to be sent, and how many were.
+#[derive(Debug, Default)]
+struct Turns {
+    counts: Mutex<(u64, u64)>,
+    sent: Condvar,
+}
+
+impl Turns {
+    fn lock(&self) -> MutexGuard<'_, (u64, u64)> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the first `turn` of them were sent, at most for `patience`.
+    fn wait(&self, turn: u64, patience: Duration) {
+        let waited = self.sent.wait_timeout_while(self.lock(), patience, |(_, sent)| *sent < turn);
+        drop(waited);
+    }
+
+    fn one_sent(&self) {
+        self.lock().1 += 1;
+        self.sent.notify_all();
+    }
 }
 
 /// One more request under way; over when dropped.
@@ -143,7 +191,7 @@ impl Drop for Post {
 }
 
 impl HttpUpstream {
-    pub(super) fn new(target: &HttpTarget) -> Self {
+    pub(super) fn new(target: &HttpTarget) -> io::Result<Self> {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -151,30 +199,25 @@ impl HttpUpstream {
             .timeout_connect(Some(REACH_PATIENCE))
             .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
             .build();
-        let line = HttpLine {
-            agent: agent.into(),
-            target: target.clone(),
-            session: OnceLock::new(),
-            version: Mutex::default(),
-        };
-        Self { line: Arc::new(line), posts: Arc::default() }
+        let session = Mutex::default();
+        let line = Arc::new(HttpLine { agent: agent.into(), target: target.clone(), session });
+        let turns = Arc::<Turns>::default();
+        let (quiet, messages) = sync_channel(QUIET_MAX);
+        let (of, counted) = (Arc::clone(&line), Arc::clone(&turns));
+        std::thread::Builder::new()
+            .name("quiet".to_owned())
+            .spawn(move || send_quietly(&of, &messages, &counted))?;
+        Ok(Self { line, posts: Arc::default(), quiet, turns })
     }
 
-    /// Sends one line. What expects no answer is heard before anything else is sent.
+    /// Sends one line. A request waits for what was to be sent before it and expects no answer.
     pub(super) fn send(&self, relay: &Arc<Relay>, line: &[u8], head: Option<&Head<'_>>) {
         let message = line.trim_ascii().to_vec();
         let id = match head {
             Some(Head::Request { id, .. }) => Some(id.clone()),
             // A batch may hold requests.
             None => None,
-            Some(head) => {
-                let _ = self.line.post(&message, Some(REACH_PATIENCE));
-                if matches!(head, Head::Notification { method, .. } if method == "notifications/initialized")
-                {
-                    self.listen(relay);
-                }
-                return;
-            }
+            Some(head) => return self.send_quiet(relay, message, head),
         };
         if self.posts.fetch_add(1, Ordering::SeqCst) >= POSTS_MAX {
             self.posts.fetch_sub(1, Ordering::SeqCst);
@@ -182,9 +225,15 @@ impl HttpUpstream {
         }
         let post = Post(Arc::clone(&self.posts));
         let begins = matches!(head, Some(Head::Request { method, .. }) if method == "initialize");
+        if begins {
+            // Whatever was before is over: the server may have forgotten it.
+            *self.line.session() = HttpSession::default();
+        }
+        let (turns, turn) = (Arc::clone(&self.turns), self.turns.lock().0);
         let (of, to, answers) = (Arc::clone(&self.line), Arc::clone(relay), id.clone());
         let started = std::thread::Builder::new().name("post".to_owned()).spawn(move || {
             let _post = post;
+            turns.wait(turn, ORDER_PATIENCE);
             let ended = of.ask(&message, begins, &to);
             let why = match &ended {
                 Ok(()) => "the server ended its answer without one",
@@ -198,25 +247,22 @@ impl HttpUpstream {
         }
     }
 
-    /// Listens to what the server says by itself, if it offers that.
-    fn listen(&self, relay: &Arc<Relay>) {
-        let (line, relay) = (Arc::clone(&self.line), Arc::clone(relay));
-        let listening = std::thread::Builder::new().name("listen".to_owned()).spawn(move || {
-            let request = line.dressed(line.agent.get(line.target.url.clone()));
-            if let Ok(response) = request.header("accept", STREAM).call()
-                && is_stream(&response)
-            {
-                pass_on(response, &relay);
-            }
-        });
-        // A server that cannot be listened to still answers.
-        drop(listening);
+    fn send_quiet(&self, relay: &Arc<Relay>, message: Vec<u8>, head: &Head<'_>) {
+        let begun = matches!(head, Head::Notification { method, .. } if method == "notifications/initialized");
+        let listens = begun.then(|| Arc::clone(relay));
+        let mut counts = self.turns.lock();
+        // A server that has not taken a thousand such messages takes none.
+        if self.quiet.try_send(Quiet { message, listens }).is_ok() {
+            counts.0 += 1;
+        }
     }
 
     /// Says goodbye.
     pub(super) fn end(&self) {
         let line = &self.line;
-        if line.session.get().is_some() {
+        let turn = self.turns.lock().0;
+        self.turns.wait(turn, GOODBYE_PATIENCE);
+        if line.session().id.is_some() {
             let request = line.dressed(line.agent.delete(line.target.url.clone()));
             let request = request.config().timeout_global(Some(GOODBYE_PATIENCE)).build();
             let _ = request.call();
@@ -224,28 +270,54 @@ impl HttpUpstream {
     }
 }
 
+/// Sends what expects no answer, one after the other.
+fn send_quietly(line: &Arc<HttpLine>, messages: &Receiver<Quiet>, turns: &Turns) {
+    for Quiet { message, listens } in messages {
+        let _ = line.post(&message, REACH_PATIENCE);
+        if let Some(relay) = listens {
+            listen(line, relay);
+        }
+        turns.one_sent();
+    }
+}
+
+/// Listens to what the server says by itself, if it offers that.
+fn listen(line: &Arc<HttpLine>, relay: Arc<Relay>) {
+    let line = Arc::clone(line);
+    let listening = std::thread::Builder::new().name("listen".to_owned()).spawn(move || {
+        let request = line.dressed(line.agent.get(line.target.url.clone()));
+        if let Ok(response) = request.header("accept", STREAM).call()
+            && is_stream(&response)
+        {
+            pass_on(response, &relay);
+        }
+    });
+    // A server that cannot be listened to still answers.
+    drop(listening);
+}
+
 impl HttpLine {
+    fn session(&self) -> MutexGuard<'_, HttpSession> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A request with all headers that every request has.
     fn dressed<B>(&self, mut request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
         for TargetHeader { name, value } in &self.target.headers {
             request = request.header(name, value);
         }
-        if let Some(session) = self.session.get() {
-            request = request.header(SESSION, session);
+        let session = self.session();
+        for (name, value) in [(SESSION, &session.id), (VERSION, &session.version)] {
+            if let Some(value) = value {
+                request = request.header(name, value);
+            }
         }
-        match &*self.version.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(version) => request.header(VERSION, version),
-            None => request,
-        }
+        request
     }
 
-    fn post(
-        &self,
-        message: &[u8],
-        patience: Option<Duration>,
-    ) -> Result<Response<Body>, ureq::Error> {
+    fn post(&self, message: &[u8], patience: Duration) -> Result<Response<Body>, ureq::Error> {
         let request = self.dressed(self.agent.post(self.target.url.clone()));
-        let request = request.config().timeout_global(patience).build();
+        let request = request.config().timeout_global(Some(patience)).build();
         request
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
@@ -254,11 +326,17 @@ impl HttpLine {
 
     /// Sends a request, and passes on whatever comes in return.
     fn ask(&self, message: &[u8], begins: bool, relay: &Relay) -> Result<(), String> {
-        let unreached = |error: ureq::Error| format!("the server cannot be reached: {error}");
-        let mut response = self.post(message, None).map_err(unreached)?;
+        let patience = relay.setup.call_timeout.saturating_add(GRACE);
+        let unreached = |error: ureq::Error| match error {
+            ureq::Error::Timeout(ureq::Timeout::Global) => {
+                format!("it was not answered within {patience:?}")
+            }
+            error => format!("the server cannot be reached: {error}"),
+        };
+        let mut response = self.post(message, patience).map_err(unreached)?;
         let status = response.status().as_u16();
         if begins && let Some(session) = response.headers().get(SESSION) {
-            let _ = self.session.set(session.clone());
+            self.session().id = Some(session.clone());
         }
         if is_stream(&response) && status == 200 {
             let mut stream =
@@ -284,7 +362,7 @@ impl HttpLine {
             200..=299 => {
                 Err(format!("the server answered with HTTP status {status} and no message"))
             }
-            404 if self.session.get().is_some() => {
+            404 if self.session().id.is_some() => {
                 Err("the server has forgotten the session (HTTP status 404); begin a new one"
                     .to_owned())
             }
@@ -302,8 +380,7 @@ impl HttpLine {
         {
             let result: Value = serde_json::from_str(result).unwrap_or_default();
             let version = result.get("protocolVersion").and_then(Value::as_str);
-            *self.version.lock().unwrap_or_else(PoisonError::into_inner) =
-                version.and_then(|version| version.parse().ok());
+            self.session().version = version.and_then(|version| version.parse().ok());
         }
     }
 }

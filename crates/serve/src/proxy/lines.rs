@@ -55,6 +55,13 @@ pub(super) fn next(reader: &mut impl BufRead, max: usize) -> LineRead {
     }
 }
 
+/// The id in a line that cannot be read otherwise.
+pub(super) fn id_in(line: &[u8]) -> Option<Id> {
+    let mut finder = IdFinder::default();
+    finder.see(line);
+    finder.id()
+}
+
 /// Finds the member `id` of an object that goes by.
 #[derive(Debug, Default)]
 struct IdFinder {
@@ -89,7 +96,9 @@ impl IdFinder {
                         self.member_ends();
                     }
                 }
-                b',' if self.depth == 1 => {
+                // A bracket too many may have ended the object before its time.
+                b',' if self.depth <= 1 => {
+                    self.depth = 1;
                     self.member_ends();
                     continue;
                 }
@@ -132,6 +141,21 @@ mod tests {
         assert_eq!(lines(), LineRead::Line(b"\n".to_vec()));
         assert_eq!(lines(), LineRead::Line(b"two\n".to_vec()));
         assert_eq!(lines(), LineRead::End);
+    }
+
+    #[test]
+    fn the_id_of_a_line_that_is_no_json_is_told_where_it_can_be() {
+        for (line, id) in [
+            (&b"{\"id\":7,\"result\":{\"a\":\"\xff\"}}"[..], Some("7")),
+            (br#"{"result":{"a":[}]},"id":7}"#, Some("7")),
+            (br#"{"id":7,"result":{"a":1"#, Some("7")),
+            (b"{\"id\":7,\r\"result\":{}}", Some("7")),
+            (br#"{"result":{"id":7}"#, None),
+            (b"[7]", None),
+        ] {
+            let found = id_in(line).map(|id| id.to_string());
+            assert_eq!(found.as_deref(), id, "{}", String::from_utf8_lossy(line));
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod head;
 mod http;
 mod lines;
 mod listing;
+mod lists;
 mod open;
 mod process;
 mod questions;
@@ -35,6 +36,7 @@ use countersign_runtime::{Workspace, WorkspaceError};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use head::Head;
 pub use http::{HeaderFault, HttpTarget, TargetHeader};
 use lines::LineRead;
 use process::ServerProcess;
@@ -158,7 +160,10 @@ pub fn run_proxy(setup: ProxySetup) -> Result<ProxyEnd, ProxyError> {
             })?;
             (Upstream::Process(process), Some(output))
         }
-        ProxyTarget::Http(target) => (Upstream::Http(http::HttpUpstream::new(target)), None),
+        ProxyTarget::Http(target) => {
+            let http = http::HttpUpstream::new(target);
+            (Upstream::Http(http.map_err(|error| ProxyError::Start(error.into()))?), None)
+        }
     };
     let client: Box<dyn Write + Send> = Box::new(io::stdout());
     let relay = Arc::new(Relay::new(setup, server, client, events)?);
@@ -189,7 +194,8 @@ fn begin(relay: &Arc<Relay>, output: Option<std::process::ChildStdout>) -> io::R
             let to = Arc::clone(&of);
             let _ = thread("cancel", move || {
                 let cancelled = words::cancelled(&id.to_json(), "the call took too long");
-                to.to_server(&cancelled, None);
+                let method = "notifications/cancelled".to_owned();
+                to.to_server(&cancelled, Some(&Head::Notification { method, params: None }));
             });
         }
     })?;

@@ -33,7 +33,10 @@ pub(super) enum OpenRequest {
 /// What has to be known of a request that passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passing {
+    /// The client asks for the list of tools.
     List(ListPage),
+    /// We ask for it ourselves.
+    OwnList(ListPage),
     Other,
 }
 

@@ -38,9 +38,14 @@ impl Questions {
         })
     }
 
+    /// An id for something else that we ask.
+    pub(super) fn fresh_id(&self) -> String {
+        format!("{}{}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// A new one; its id.
     pub(super) fn begin(&self) -> String {
-        let id = format!("{}{}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed));
+        let id = self.fresh_id();
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), None);
         id
     }

@@ -15,12 +15,12 @@ use countersign_runtime::tool_lists::{ListPage, ToolLists};
 use serde_json::Value;
 
 use super::head::{self, Fault, Head, Id, Line, Outcome, is_alike, pick};
-use super::listing;
+use super::lines;
+use super::lists::{LIST, Listing};
 use super::open::{Cancelled, OpenRequest, OpenRequests, Passing};
 use super::questions::Questions;
 use super::upstream::Upstream;
 use super::{Ending, ProxyError, ProxySetup, words};
-use crate::causes::whole;
 
 /// The one method that is not passed on unseen.
 pub(super) const CALL: &str = "tools/call";
@@ -44,8 +44,8 @@ pub(super) struct Relay {
     client: Mutex<Box<dyn Write + Send>>,
     /// Who is at the other end.
     hello: OnceLock<Hello>,
-    /// Whether the list that is being shown is the first one that was ever seen.
-    first_list: Mutex<bool>,
+    /// What is known of the server's list of tools.
+    pub(super) listing: Listing,
     /// Held while a message of the server is dealt with.
     turn: Mutex<()>,
     /// Messages of the server that were not passed on.
@@ -105,7 +105,7 @@ impl Relay {
             runtime: OnceLock::new(),
             client: Mutex::new(client),
             hello: OnceLock::new(),
-            first_list: Mutex::new(false),
+            listing: Listing::default(),
             turn: Mutex::new(()),
             dropped: AtomicU64::new(0),
             events: Mutex::new(events),
@@ -221,7 +221,7 @@ impl Relay {
             return Err(words::fault(Some(id), &fault));
         }
         let passing = match method {
-            "tools/list" => Passing::List(listing::page_of(params)),
+            LIST => Passing::List(self.listing.asked(params)),
             "initialize" => {
                 // A client that introduces itself twice stays who it was.
                 let _ = self.hello.set(Hello::read(params));
@@ -230,6 +230,9 @@ impl Relay {
             _ => Passing::Other,
         };
         let begun = self.open.begin(id, OpenRequest::Passing(passing));
+        if begun.is_err() && passing == Passing::List(ListPage::First) {
+            self.listing.outdated();
+        }
         begun.map_err(|why| words::not_taken(id, &why))
     }
 
@@ -267,8 +270,12 @@ impl Relay {
             Ok(Line::One(Head::Request { id, .. })) if self.questions.is_ours(&id) => {
                 self.drop_one();
             }
-            Ok(Line::One(_)) => self.to_client(line),
+            Ok(Line::One(head)) => {
+                self.hear(&head);
+                self.to_client(line);
+            }
             Ok(Line::Batch(heads)) => {
+                heads.iter().for_each(|head| self.hear(head));
                 if heads.iter().all(|head| self.may_pass_in_batch(head)) {
                     for head in &heads {
                         if let Head::Response { id, .. } = head {
@@ -283,11 +290,18 @@ impl Relay {
             // Neither JSON nor anything that everybody reads in the same way.
             Err(faulty) => {
                 self.drop_one();
-                if let Some(id) = faulty.id {
+                if let Some(id) = faulty.id.or_else(|| lines::id_in(line)) {
                     let why = format!("the server's answer cannot be passed on: {}", faulty.fault);
                     self.give_up(&id, &why);
                 }
             }
+        }
+    }
+
+    /// Looks at what the server says by itself, which passes.
+    fn hear(&self, head: &Head<'_>) {
+        if let Head::Notification { method, .. } = head {
+            self.listing.heard(method);
         }
     }
 
@@ -329,28 +343,15 @@ impl Relay {
             None => self.drop_one(),
             Some(OpenRequest::Call(call)) => self.call_answered(id, call, outcome, line),
             Some(OpenRequest::Passing(Passing::Other)) => self.to_client(line),
+            Some(OpenRequest::Passing(Passing::OwnList(page))) => self.listed_for_us(outcome, page),
             Some(OpenRequest::Passing(Passing::List(page))) => match self.listed(outcome, page) {
                 Ok(()) => self.to_client(line),
                 Err(why) => {
-                    let text = format!("countersign could not record the list of tools: {why}");
+                    let text = format!("countersign did not pass the list of tools on: {why}");
                     self.to_client(&words::failure(id, &text));
                 }
             },
         }
-    }
-
-    /// The server lists its tools.
-    fn listed(&self, outcome: Outcome<'_>, page: ListPage) -> Result<(), String> {
-        let Outcome::Result(result) = outcome else { return Ok(()) };
-        let Some((tools, count)) = listing::tools(result) else { return Ok(()) };
-        let name = &self.setup.name;
-        let mut first = self.first_list.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = self.lists.take(name, &tools, page, &mut first);
-        let (_, changed) = taken.map_err(|error| whole(&error))?;
-        drop(first);
-        self.runtime()
-            .list_tools(name, count, &changed, result.as_bytes())
-            .map_err(|error| whole(&error))
     }
 }
 

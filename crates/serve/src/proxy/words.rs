@@ -60,6 +60,14 @@ pub(super) fn question(id: &str, message: &str, form: &Value) -> Vec<u8> {
     }))
 }
 
+/// A question of ours to the server: which tools it has.
+pub(super) fn list_request(id: &Id, cursor: Option<&str>) -> Vec<u8> {
+    let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
+    line(&json!({
+        "jsonrpc": "2.0", "id": id.to_json(), "method": "tools/list", "params": params,
+    }))
+}
+
 /// Nobody needs the answer any more.
 pub(super) fn cancelled(id: &Value, reason: &str) -> Vec<u8> {
     let params = json!({ "requestId": id, "reason": reason });
@@ -99,6 +107,15 @@ pub(super) fn unanswered(tool: &str, question: &str, reasons: &[String]) -> Stri
          make the same call again, with the same arguments.",
         shown(tool),
         whys(reasons)
+    )
+}
+
+/// A person agreed to a tool that is another one by now.
+pub(super) fn changed_meanwhile(tool: &str) -> String {
+    format!(
+        "countersign did not run `{}`: the tool changed after a person was asked about it.\nWhat to do: \
+         make the same call again; a person is then asked about the tool as it is now.",
+        shown(tool)
     )
 }
 

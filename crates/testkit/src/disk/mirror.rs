@@ -92,8 +92,8 @@ impl Disk for MirroredDisk {
         self.sim.list(path)
     }
 
-    fn has_entries(&self, path: &Path) -> Result<bool, DiskError> {
-        self.sim.has_entries(path)
+    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
+        self.sim.first_entry(path)
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>, DiskError> {

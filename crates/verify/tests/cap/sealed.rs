@@ -26,6 +26,7 @@ fn action(number: u32, output: ArtifactDescriptor) -> RecordingCommand {
         paths: vec!["src/main.rs".to_owned()],
         token: None,
         call_id: None,
+        asked: None,
         reporter: Reporter::Agent,
         risk: RiskClass::Low,
         input: Some(output.clone()),

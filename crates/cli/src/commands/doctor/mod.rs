@@ -1,5 +1,7 @@
 //! `countersign doctor`. Whatever cannot be looked at is a finding, and does not end the visit.
 
+mod hooks;
+mod index;
 mod keys;
 mod traces;
 
@@ -16,8 +18,9 @@ use crate::{Caller, CommandError, Exit, Format};
 /// Is everything in order? Says what is not, and with `--repair` mends what can be mended
 ///
 /// Checks the private keys and their permissions, the workspace log and its checkpoint, and that
-/// every trace that the log names is there. Never changes an event, and without `--repair` nothing
-/// at all. Whether the events of a trace are sound is for `countersign verify` to say.
+/// every trace that the log names is there, and makes the index of lookups anew from the traces, if
+/// there is one. Never changes an event, and without `--repair` nothing else. Whether the events of
+/// a trace are sound is for `countersign verify` to say.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
     /// Tell the log what writers that died did not, and remove what they left behind
@@ -77,8 +80,10 @@ pub(crate) fn run(args: &DoctorArgs, caller: &mut Caller) -> Result<Exit, Comman
             visit.say("store", State::Ok, workspace.home().display().to_string());
             keys::look(&workspace, &mut visit);
             roots(&workspace, &mut visit);
+            hooks::look(workspace.home(), &mut visit);
             log(&workspace, &mut visit)?;
             traces::look(&workspace, args.repair, &mut visit);
+            index::look(&workspace, &mut visit);
             if args.repair {
                 remove_leftovers(&workspace, &mut visit);
             }

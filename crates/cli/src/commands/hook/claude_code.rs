@@ -3,7 +3,7 @@
 use countersign_serve::hook::{AllowedCalls, ClaudeCodeHook};
 use serde_json::{Value, json};
 
-use super::outcome::{Watchdog, all_causes, guarded, refusal};
+use super::outcome::{Watchdog, all_causes, guarded, is_heard, refusal};
 use super::{CommonArgs, OnFailure, input};
 use crate::place::explain;
 use crate::{Caller, CommandError, Exit};
@@ -20,6 +20,9 @@ pub(crate) struct ClaudeCodeArgs {
     /// Say nothing to what the gate allows, so that Claude Code asks as it would without us
     #[arg(long)]
     keep_prompts: bool,
+    /// Allow also commands and the tools of others without a prompt of Claude Code's, if the gate does
+    #[arg(long, conflicts_with = "keep_prompts")]
+    skip_prompts: bool,
 }
 
 pub(super) fn run(args: &ClaudeCodeArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
@@ -30,7 +33,9 @@ pub(super) fn run(args: &ClaudeCodeArgs, caller: &mut Caller) -> Result<Exit, Co
     };
     let answered = guarded(|| answer(args, &watchdog, caller));
     let told = answered.and_then(|answer| match answer {
-        Some(answer) => caller.output.json(&answer).and_then(|()| caller.output.flush()),
+        Some(answer) => is_heard()
+            .and_then(|()| caller.output.json(&answer))
+            .and_then(|()| caller.output.flush()),
         None => Ok(()),
     });
     match told {
@@ -48,9 +53,10 @@ fn answer(
     if !hook.holds_a_tool() {
         watchdog.holds_nothing();
     }
-    let allowed = match args.keep_prompts {
-        true => AllowedCalls::LeaveToClient,
-        false => AllowedCalls::Allow,
+    let allowed = match (args.keep_prompts, args.skip_prompts) {
+        (true, _) => AllowedCalls::LeaveToClient,
+        (false, true) => AllowedCalls::AllowAll,
+        (false, false) => AllowedCalls::AllowFiles,
     };
     let reply = hook.answer(&args.common.setup(caller)?, allowed).map_err(explain)?;
     for note in reply.notes {

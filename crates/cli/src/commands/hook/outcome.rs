@@ -4,6 +4,10 @@
 //! be caught here: the line that starts the hook has to turn it into a refusal.
 
 use std::any::Any;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -27,6 +31,25 @@ pub(super) fn refusal(mut error: CommandError) -> CommandError {
 /// An error and what it comes from.
 pub(super) fn all_causes(error: &CommandError) -> Vec<String> {
     std::iter::once(error.error.to_string()).chain(error.causes()).collect()
+}
+
+/// Whether somebody can read what is written to standard output. Where it was closed, the system's
+/// libraries put a device there that takes everything, and an answer would seem to be given.
+pub(super) fn is_heard() -> Result<(), CommandError> {
+    let null = fs::metadata("/dev/null");
+    let output = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let output = output.and_then(|output| output.metadata());
+    match (output, null) {
+        (Ok(output), Ok(null)) if output.rdev() == null.rdev() && is_device(&output) => {
+            Err(CommandError::failed("nobody reads what is written to standard output"))
+        }
+        (Err(error), _) => Err(CommandError::failed_doing("cannot use standard output", error)),
+        _ => Ok(()),
+    }
+}
+
+fn is_device(file: &fs::Metadata) -> bool {
+    file.file_type().is_char_device()
 }
 
 /// Ends the process if nobody says in time that it is done.

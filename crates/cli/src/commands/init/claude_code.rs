@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::client::{replace, store};
-use super::settings_file::{OurHook, with_hooks, without_hooks};
+use super::our_command::OurCommand;
+use super::settings_file::{OurHook, hooks_are_disabled, with_hooks, without_hooks};
 use crate::{Caller, CommandError, Exit, Format};
 
 /// Where Claude Code looks for the settings of a project.
@@ -65,13 +66,17 @@ pub(super) fn run(
         Err(error) => return Err(failed(error)),
     };
     let hooks = hooks(&home, choice)?;
+    let known = OurCommand { program: text_of(&program()?)?.to_owned(), home: quoted(&home)? };
     let new = match undo {
-        true => without_hooks(&text),
-        false => with_hooks(&text, &hooks).map(Some),
+        true => without_hooks(&text, &known),
+        false => with_hooks(&text, &hooks, &known).map(Some),
     };
     let new = new.map_err(|fault| {
         CommandError::failed_doing(format!("left `{}` as it is", file.display()), fault)
     })?;
+    if !undo {
+        warn_if_disabled(&file, &text, caller);
+    }
     let done = match new {
         Some(new) if new == text => Done::Nothing,
         Some(new) => {
@@ -89,11 +94,28 @@ pub(super) fn run(
     tell(caller, &file, &hooks, done, undo)
 }
 
+/// Says that the hooks will not run, where these settings or those beside them say so.
+fn warn_if_disabled(file: &Path, text: &str, caller: &mut Caller) {
+    let local = file.with_file_name("settings.local.json");
+    let local_text = fs::read_to_string(&local).unwrap_or_default();
+    for (file, text) in [(file, text), (&local, &local_text)] {
+        if hooks_are_disabled(text) {
+            let file = file.display();
+            caller.output.warning(format_args!(
+                "Claude Code runs no hooks: `disableAllHooks` is set in `{file}`"
+            ));
+        }
+    }
+}
+
+fn program() -> Result<PathBuf, CommandError> {
+    std::env::current_exe()
+        .map_err(|error| CommandError::failed_doing("cannot tell where this program is", error))
+}
+
 /// Our hooks: this program, and this store, wherever Claude Code stands.
 fn hooks(home: &Path, choice: &HookChoice) -> Result<Vec<OurHook>, CommandError> {
-    let program = std::env::current_exe()
-        .map_err(|error| CommandError::failed_doing("cannot tell where this program is", error))?;
-    let mut line = format!("{} --home {} hook claude-code", quoted(&program)?, quoted(home)?);
+    let mut line = format!("{} --home {} hook claude-code", quoted(&program()?)?, quoted(home)?);
     for (chosen, option) in [(choice.shadow, " --shadow"), (choice.keep_prompts, " --keep-prompts")]
     {
         if chosen {
@@ -126,11 +148,14 @@ fn group(event: &str, matched: bool, line: &str) -> Value {
 
 /// A path as one word of a shell.
 fn quoted(path: &Path) -> Result<String, CommandError> {
-    let text = path.to_str().ok_or_else(|| {
+    Ok(format!("'{}'", text_of(path)?.replace('\'', r"'\''")))
+}
+
+fn text_of(path: &Path) -> Result<&str, CommandError> {
+    path.to_str().ok_or_else(|| {
         let error = format!("`{}` cannot be written in JSON: it is not UTF-8", path.display());
         CommandError::failed(error)
-    })?;
-    Ok(format!("'{}'", text.replace('\'', r"'\''")))
+    })
 }
 
 fn tell(

@@ -79,16 +79,15 @@ pub(super) struct File {
 }
 
 impl File {
-    /// The object that lists servers, in the text of any client that we know.
-    pub(super) fn listed(text: &str) -> Result<Object, ClientFileFault> {
+    /// The objects that list servers, in the text of any client that we know: `mcpServers` wherever it
+    /// stands, for all projects or for one, and what some clients call `servers`.
+    pub(super) fn lists(text: &str) -> Result<Vec<ServerList>, ClientFileFault> {
         let file = Self::read(text)?;
-        if let Some(servers) = file.servers {
-            return Ok(servers);
-        }
-        let found = file.root.only(OTHER_SERVERS)?.ok_or(ClientFileFault::NoServers)?;
-        match text.as_bytes().get(found.value.start) {
-            Some(b'{') => Ok(Object::at(text, found.value.start)),
-            _ => Err(ClientFileFault::NoServers),
+        let mut lists = Vec::new();
+        lists_in(text, &file.root, &[], &mut lists)?;
+        match lists.is_empty() {
+            true => Err(ClientFileFault::NoServers),
+            false => Ok(lists),
         }
     }
 
@@ -109,6 +108,37 @@ impl File {
         let entry = servers.only(NAME)?;
         Ok(Self { root, servers: Some(servers), entry })
     }
+}
+
+/// An object that lists servers.
+pub(super) struct ServerList {
+    /// In what it lies, if not at the top.
+    pub(super) within: String,
+    pub(super) servers: Object,
+}
+
+fn lists_in(
+    text: &str,
+    object: &Object,
+    path: &[&str],
+    lists: &mut Vec<ServerList>,
+) -> Result<(), ClientFileFault> {
+    const DEPTH_MAX: usize = 8;
+    object.only(SERVERS)?;
+    for member in &object.members {
+        if text.as_bytes().get(member.value.start) != Some(&b'{') {
+            continue;
+        }
+        let inner = Object::at(text, member.value.start);
+        let named_otherwise = member.key == OTHER_SERVERS && matches!(path, [] | ["mcp"]);
+        if member.key == SERVERS || named_otherwise {
+            lists.push(ServerList { within: path.join(" "), servers: inner });
+        } else if path.len() < DEPTH_MAX {
+            let deeper: Vec<&str> = path.iter().copied().chain([member.key.as_str()]).collect();
+            lists_in(text, &inner, &deeper, lists)?;
+        }
+    }
+    Ok(())
 }
 
 /// An object in a text that is known to be JSON.

@@ -4,6 +4,7 @@ mod claude_code;
 mod client;
 mod client_file;
 mod git;
+mod our_command;
 mod settings_file;
 mod wrap;
 
@@ -15,6 +16,7 @@ use serde_json::json;
 
 use crate::place::explain;
 use crate::{Caller, CommandError, Exit, Format};
+pub(crate) use settings_file::hooks_are_disabled;
 
 /// Make a workspace here: its store, its keys, its log
 ///

@@ -1,17 +1,20 @@
 //! Our hooks in the settings of Claude Code.
 //!
 //! The file is somebody else's: what is written, replaced or taken away are our hooks, and every other
-//! byte stays. A hook is ours by the command that it runs. Lists and objects that hold nothing but
-//! our hooks go with them.
+//! byte stays. A hook is ours by the program that it runs and the store that it names. Lists and objects
+//! that were made for our hooks go with them; one that was there, and empty, stays: the space behind
+//! its bracket tells.
 
 use std::ops::Range;
 
 use serde_json::{Value, json};
 
+use super::our_command::OurCommand;
+
 /// The member that lists hooks, at the top and within a group.
 const HOOKS: &str = "hooks";
-/// By what a command of ours is known.
-const OUR_WORDS: &str = " hook claude-code";
+/// The member that keeps Claude Code from running any hook.
+const DISABLED: &str = "disableAllHooks";
 
 /// One of our hooks: for which event, and the group that runs it.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,15 +37,34 @@ pub(super) enum SettingsFault {
 }
 
 /// The text with our hooks in it, as they are to be.
-pub(super) fn with_hooks(text: &str, ours: &[OurHook]) -> Result<String, SettingsFault> {
-    let mut text = if text.trim().is_empty() { "{}\n".to_owned() } else { text.to_owned() };
+pub(super) fn with_hooks(
+    text: &str,
+    ours: &[OurHook],
+    known: &OurCommand,
+) -> Result<String, SettingsFault> {
+    let mut text = match (text.trim().is_empty(), ours.first()) {
+        (true, Some(first)) => made_for(first),
+        _ => text.to_owned(),
+    };
     for hook in ours {
-        text = with_hook(&text, hook)?;
+        text = with_hook(&text, hook, known)?;
     }
     Ok(text)
 }
 
-fn with_hook(text: &str, hook: &OurHook) -> Result<String, SettingsFault> {
+/// A file that holds one hook.
+fn made_for(hook: &OurHook) -> String {
+    let value = json!({ HOOKS: { hook.event: [hook.group] } });
+    format!("{}\n", pretty(&value, "", "  "))
+}
+
+/// Whether the settings keep Claude Code from running any hook.
+pub(crate) fn hooks_are_disabled(text: &str) -> bool {
+    let value: Option<Value> = serde_json::from_str(text).ok();
+    value.is_some_and(|value| value.get(DISABLED) == Some(&Value::Bool(true)))
+}
+
+fn with_hook(text: &str, hook: &OurHook, known: &OurCommand) -> Result<String, SettingsFault> {
     let root = read(text)?;
     let Some(hooks) = root.only(HOOKS, HOOKS)? else {
         let value = json!({ hook.event: [hook.group] });
@@ -54,25 +76,28 @@ fn with_hook(text: &str, hook: &OurHook) -> Result<String, SettingsFault> {
     let Shape::List(groups) = &list.shape else {
         return Err(SettingsFault::Wrong(hook.event.to_owned(), "a list"));
     };
-    let found: Vec<&Node> = groups.iter().filter(|group| ours_in(text, group) > 0).collect();
+    let found: Vec<&Node> = groups.iter().filter(|group| ours_in(text, group, known) > 0).collect();
     match found.as_slice() {
         [] => Ok(inserted(text, list, None, &hook.group)),
         [group] if value_of(text, group).as_ref() == Some(&hook.group) => Ok(text.to_owned()),
         // One of ours from another time.
-        [group] if ours_in(text, group) == 1 && group.hooks().len() == 1 => {
+        [group] if ours_in(text, group, known) == 1 && group.hooks().len() == 1 => {
             let layout = Layout::of(text, list);
             Ok(spliced(text, group.span.clone(), &layout.value(&hook.group)))
         }
         // Somebody moved ours among others, or doubled it: out, and in again.
-        [group, ..] => {
-            let text = without_one(text, &[&root, hooks, list, group])?;
-            with_hook(text.as_deref().unwrap_or("{}\n"), hook)
-        }
+        [group, ..] => match without_one(text, &[&root, hooks, list, group], known)? {
+            Some(text) => with_hook(&text, hook, known),
+            None => Ok(made_for(hook)),
+        },
     }
 }
 
-/// The text without our hooks; none where nothing else was in it.
-pub(super) fn without_hooks(text: &str) -> Result<Option<String>, SettingsFault> {
+/// The text without our hooks; none where it was made for them.
+pub(super) fn without_hooks(
+    text: &str,
+    known: &OurCommand,
+) -> Result<Option<String>, SettingsFault> {
     let mut text = text.to_owned();
     if text.trim().is_empty() {
         return Ok(Some(text));
@@ -83,10 +108,10 @@ pub(super) fn without_hooks(text: &str) -> Result<Option<String>, SettingsFault>
         let lists = hooks.members().iter().map(|member| &member.value);
         let found = lists.clone().find_map(|list| {
             let Shape::List(groups) = &list.shape else { return None };
-            groups.iter().find(|group| ours_in(&text, group) > 0).map(|group| (list, group))
+            groups.iter().find(|group| ours_in(&text, group, known) > 0).map(|group| (list, group))
         });
         let Some((list, group)) = found else { return Ok(Some(text)) };
-        match without_one(&text, &[&root, hooks, list, group])? {
+        match without_one(&text, &[&root, hooks, list, group], known)? {
             Some(less) => text = less,
             None => return Ok(None),
         }
@@ -95,11 +120,15 @@ pub(super) fn without_hooks(text: &str) -> Result<Option<String>, SettingsFault>
 
 /// Takes the first of our hooks out of a group, and whatever would be left empty by that; none if that
 /// is everything. `path` leads from the root to the group.
-fn without_one(text: &str, path: &[&Node; 4]) -> Result<Option<String>, SettingsFault> {
+fn without_one(
+    text: &str,
+    path: &[&Node; 4],
+    known: &OurCommand,
+) -> Result<Option<String>, SettingsFault> {
     let [root, hooks, list, group] = path;
     let inner = group.only(HOOKS, HOOKS)?;
     let elements = inner.map(Node::children).unwrap_or_default();
-    let at = group.hooks().iter().position(|hook| is_ours(text, hook)).unwrap_or_default();
+    let at = group.hooks().iter().position(|hook| is_ours(text, hook, known)).unwrap_or_default();
     if let (Some(inner), true) = (inner, elements.len() > 1) {
         return Ok(Some(removed(text, inner, at)));
     }
@@ -111,20 +140,30 @@ fn without_one(text: &str, path: &[&Node; 4]) -> Result<Option<String>, Settings
         if children.len() > 1 {
             return Ok(Some(removed(text, container, at)));
         }
+        if let (Some(child), true) = (children.first(), was_there(text, container)) {
+            return Ok(Some(spliced(text, container.span.start + 1..child.end, "")));
+        }
         gone = &container.span;
     }
     Ok(None)
 }
 
 /// How many of our hooks a group runs.
-fn ours_in(text: &str, group: &Node) -> usize {
-    group.hooks().iter().filter(|hook| is_ours(text, hook)).count()
+fn ours_in(text: &str, group: &Node, known: &OurCommand) -> usize {
+    group.hooks().iter().filter(|hook| is_ours(text, hook, known)).count()
 }
 
-fn is_ours(text: &str, hook: &Node) -> bool {
+fn is_ours(text: &str, hook: &Node, known: &OurCommand) -> bool {
     let value = value_of(text, hook);
     let command = value.as_ref().and_then(|hook| hook.get("command")).and_then(Value::as_str);
-    command.is_some_and(|command| command.contains(OUR_WORDS))
+    command.is_some_and(|command| known.begins(command))
+}
+
+/// Whether something was there, and empty, when its only child was put into it.
+fn was_there(text: &str, container: &Node) -> bool {
+    let first = container.children().first().map(|child| child.start);
+    let behind = container.span.start + 1;
+    first == Some(behind + 1) && text.as_bytes().get(behind) == Some(&b' ')
 }
 
 fn value_of(text: &str, node: &Node) -> Option<Value> {
@@ -296,8 +335,6 @@ impl Scan<'_> {
 struct Layout {
     /// What a child's line begins with; none if all is on one line.
     indent: Option<String>,
-    /// The same for what encloses it.
-    outer: String,
     /// One step.
     step: String,
 }
@@ -322,7 +359,7 @@ impl Layout {
                 several.then(|| format!("{outer}{step}"))
             }
         };
-        Self { indent, outer, step }
+        Self { indent, step }
     }
 
     fn value(&self, value: &Value) -> String {
@@ -362,20 +399,16 @@ fn inserted(text: &str, container: &Node, key: Option<&str>, value: &Value) -> S
     let layout = Layout::of(text, container);
     let name = key.map_or_else(String::new, |key| format!("{}: ", Value::from(key)));
     let child = format!("{name}{}", layout.value(value));
-    let (open, close) = match container.shape {
-        Shape::List(_) => ('[', ']'),
-        _ => ('{', '}'),
-    };
     match (container.children().last(), &layout.indent) {
         (Some(last), Some(indent)) => {
             spliced(text, last.end..last.end, &format!(",\n{indent}{child}"))
         }
         (Some(last), None) => spliced(text, last.end..last.end, &format!(", {child}")),
-        (None, Some(indent)) => {
-            let all = format!("{open}\n{indent}{child}\n{}{close}", layout.outer);
-            spliced(text, container.span.clone(), &all)
+        // What is there stays there, with all that is in it; see `was_there`.
+        (None, _) => {
+            let behind = container.span.start + 1;
+            spliced(text, behind..behind, &format!(" {child}"))
         }
-        (None, None) => spliced(text, container.span.clone(), &format!("{open}{child}{close}")),
     }
 }
 
@@ -402,12 +435,24 @@ mod tests {
     use super::*;
 
     fn hook(event: &'static str, program: &str) -> OurHook {
-        let command = format!("'{program}' hook claude-code");
+        let command = format!("'{program}' --home '/w/.countersign' hook claude-code");
         OurHook { event, group: json!({ "hooks": [{ "command": command, "type": "command" }] }) }
     }
 
     fn ours() -> Vec<OurHook> {
         vec![hook("PreToolUse", "/bin/countersign"), hook("SessionEnd", "/bin/countersign")]
+    }
+
+    fn known() -> OurCommand {
+        OurCommand { program: "/bin/countersign".into(), home: "'/w/.countersign'".into() }
+    }
+
+    fn with_hooks(text: &str, ours: &[OurHook]) -> Result<String, SettingsFault> {
+        super::with_hooks(text, ours, &known())
+    }
+
+    fn without_hooks(text: &str) -> Result<Option<String>, SettingsFault> {
+        super::without_hooks(text, &known())
     }
 
     #[test]
@@ -419,7 +464,7 @@ mod tests {
       {
         "hooks": [
           {
-            "command": "'/bin/countersign' hook claude-code",
+            "command": "'/bin/countersign' --home '/w/.countersign' hook claude-code",
             "type": "command"
           }
         ]
@@ -441,6 +486,12 @@ mod tests {
             format!("{{\"z\": \"a \\\" }} , {{\", \"hooks\":{{\"PreToolUse\":[{theirs}]}},\"y\":-0.0}}\n\n"),
             "{\n\t\"model\": \"x\",\n\t\"permissions\": {\n\t\t\"allow\": [\"Bash(ls:*)\"]\n\t}\n}\n".to_owned(),
             "{\"big\":123456789012345678901234567890,\"hooks\":{\"Stop\":[1]}}".to_owned(),
+            "{}".to_owned(),
+            "{ }\n".to_owned(),
+            "{\n}\n".to_owned(),
+            "{\"hooks\":{}}".to_owned(),
+            "{\n  \"hooks\": {\n    \"PreToolUse\": []\n  }\n}\n".to_owned(),
+            "{\"hooks\":{\"PreToolUse\":[ ],\"SessionEnd\":[\n]}}".to_owned(),
         ];
         for text in &texts {
             let made = with_hooks(text, &ours()).unwrap();
@@ -460,7 +511,8 @@ mod tests {
         let text = |group: &Value| {
             format!(r#"{{"hooks":{{"PreToolUse":[{{"a": 1}}, {group},{{"b":2}}]}}}}"#)
         };
-        let [old, new] = ["/old", "/new"].map(|program| hook("PreToolUse", program));
+        let [old, new] =
+            ["/old/countersign", "/new/countersign"].map(|program| hook("PreToolUse", program));
         let made = with_hooks(&text(&old.group), std::slice::from_ref(&new));
         assert_eq!(made, Ok(text(&new.group)));
     }
@@ -469,7 +521,7 @@ mod tests {
     fn ours_among_others_goes_alone() {
         let group =
             |hooks: &str| format!(r#"{{"hooks":{{"PreToolUse":[{{"hooks":[{hooks}]}}]}}}}"#);
-        let our_one = r#"{"command":"x hook claude-code"}"#;
+        let our_one = r#"{"command":"/x/countersign --home '/w/.countersign' hook claude-code"}"#;
         let text = group(&format!(r#"{{"command":"a"}},{our_one}"#));
         assert_eq!(without_hooks(&text), Ok(Some(group(r#"{"command":"a"}"#))));
         // Moved among others it is an old one, and doubled it would record everything twice.
@@ -481,6 +533,26 @@ mod tests {
                 value["hooks"]["PreToolUse"].as_array().unwrap().last(),
                 Some(&ours()[0].group)
             );
+        }
+    }
+
+    #[test]
+    fn a_hook_of_somebody_else_that_sounds_like_ours_stays() {
+        for command in [
+            "log.sh hook claude-code",
+            "'/bin/countersign' --home '/other' hook claude-code",
+            "'/bin/countersign' --home '/w/.countersign' hook claude-codex",
+            "'/bin/countersign' --home '/w/.countersign' hook generic",
+            "true; '/bin/countersign' --home '/w/.countersign' hook claude-code",
+            "'/bin/countersign --home' '/w/.countersign' hook claude-code",
+            "'/bin/not-countersign' --home '/w/.countersign' hook claude-code",
+        ] {
+            let theirs = json!({ "hooks": [{ "command": command, "type": "command" }] });
+            let text = format!(r#"{{"hooks":{{"PreToolUse":[{theirs}]}}}}"#);
+            let made = with_hooks(&text, &ours()).unwrap();
+            let value: Value = serde_json::from_str(&made).unwrap();
+            assert_eq!(value["hooks"]["PreToolUse"], json!([theirs, ours()[0].group]), "{made}");
+            assert_eq!(without_hooks(&made), Ok(Some(text)));
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::client::{edited_file, replace, store};
 use super::client_file::{
-    ClientFileFault, File, Layout, Member, Object, elements, inserted, removal, spliced,
+    ClientFileFault, File, Layout, Member, Object, ServerList, elements, inserted, removal, spliced,
 };
 use crate::commands::proxy::WRAPPED_VARIABLE;
 use crate::{Caller, CommandError, Exit, Format};
@@ -59,7 +59,7 @@ pub(super) fn run(
     })?;
     let edited = match direction {
         Direction::Wrap => wrapped(&text, &proxy(&home)?),
-        Direction::Unwrap => unwrapped(&text),
+        Direction::Unwrap => unwrapped(&text, &proxy(&home)?),
     };
     let (new, changes) = edited.map_err(|fault| {
         CommandError::failed_doing(format!("left `{}` as it is", file.display()), fault)
@@ -115,44 +115,116 @@ fn tell(
     Ok(Exit::Done)
 }
 
+/// A server in a text: where, and what it is called there.
+struct Server<'l> {
+    list: &'l ServerList,
+    member: &'l Member,
+}
+
+impl Server<'_> {
+    fn shown(&self) -> String {
+        match self.list.within.as_str() {
+            "" => self.member.key.clone(),
+            within => format!("{} ({within})", self.member.key),
+        }
+    }
+}
+
+/// All servers, from the last to the first, so that places before a change stay what they are.
+fn servers(lists: &[ServerList]) -> Vec<Server<'_>> {
+    let all = lists
+        .iter()
+        .flat_map(|list| list.servers.members.iter().map(move |member| Server { list, member }));
+    let mut all: Vec<Server<'_>> = all.collect();
+    all.sort_by_key(|server| std::cmp::Reverse(server.member.value.start));
+    all
+}
+
 /// The text with every server behind the proxy.
 fn wrapped(text: &str, proxy: &Proxy) -> Result<(String, Changes), ClientFileFault> {
-    let servers = File::listed(text)?;
+    let lists = File::lists(text)?;
     let mut changes = Changes::default();
     let mut new = text.to_owned();
-    // From the last to the first, so that places before a change stay what they are.
-    for member in servers.members.iter().rev() {
+    for server in servers(&lists) {
+        let member = server.member;
         let raw = text.get(member.value.clone()).unwrap_or_default();
         let value: Value = serde_json::from_str(raw).unwrap_or_default();
         let is = |name: &str| value.get(name).is_some_and(Value::is_string);
-        let done = if goes_through_us(&value) {
-            continue;
-        } else if is("command") {
-            program_wrapped(&new, member, &value, proxy)
-        } else if is("url") {
-            address_wrapped(&new, &servers, member, raw, &value, proxy)
-        } else {
-            Err("it has neither a command nor an address")
+        let done = match proxy.place_of(&member.key, &value) {
+            Place::Ours => continue,
+            Place::OtherStore => Err("it goes through the proxy of another workspace"),
+            Place::OtherProgram => moved(&new, member, proxy),
+            Place::Elsewhere if is("command") => program_wrapped(&new, member, &value, proxy),
+            Place::Elsewhere if is("url") => {
+                address_wrapped(&new, &server.list.servers, member, raw, &value, proxy)
+            }
+            Place::Elsewhere => Err("it has neither a command nor an address"),
         };
         match done {
             Ok(edited) => {
                 new = edited;
-                changes.changed.insert(0, member.key.clone());
+                changes.changed.insert(0, server.shown());
             }
-            Err(why) => changes.left.insert(0, (member.key.clone(), why)),
+            Err(why) => changes.left.insert(0, (server.shown(), why)),
         }
     }
     Ok((new, changes))
 }
 
-/// Whether an entry starts this program already, as a proxy or as a server of its own.
-fn goes_through_us(entry: &Value) -> bool {
-    let argument = |at: usize| entry.get("args")?.get(at)?.as_str();
-    argument(0) == Some("--home") && matches!(argument(2), Some("proxy" | "mcp"))
+/// Where the calls of a server go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Through this program into this store, as a proxy or as a server of its own.
+    Ours,
+    /// Through this program into another store.
+    OtherStore,
+    /// Through a proxy of ours that lies, or lay, somewhere else.
+    OtherProgram,
+    Elsewhere,
 }
 
-fn is_wrapped(entry: &Value) -> bool {
-    goes_through_us(entry) && entry.pointer("/args/2").and_then(Value::as_str) == Some("proxy")
+impl Proxy {
+    /// Where the calls of the server `key` go. An entry is ours if it has exactly the form of ours.
+    fn place_of(&self, key: &str, entry: &Value) -> Place {
+        let argument = |at: usize| entry.get("args")?.get(at)?.as_str();
+        let program = entry.get("command").and_then(Value::as_str).unwrap_or_default();
+        let wrapped = argument(2) == Some("proxy")
+            && argument(3) == Some(format!("--name={key}").as_str())
+            && matches!(argument(4), Some("--" | "--wrapped"));
+        let own = argument(2) == Some("mcp") && argument(3).is_none();
+        if argument(0) != Some("--home") || !(wrapped || own) {
+            return Place::Elsewhere;
+        }
+        let same = program == self.program
+            || fs::canonicalize(program).is_ok_and(|it| it == Path::new(&self.program));
+        let named = |path: &str| Path::new(path).file_name().map(ToOwned::to_owned);
+        match (same, argument(1) == Some(self.home.as_str())) {
+            (true, true) => Place::Ours,
+            (true, false) => Place::OtherStore,
+            (false, _) if wrapped && named(program) == named(&self.program) => Place::OtherProgram,
+            (false, _) => Place::Elsewhere,
+        }
+    }
+
+    /// Whether `init --wrap` made an entry, of this program or of one that lay somewhere else.
+    fn wrapped(&self, key: &str, entry: &Value) -> bool {
+        self.place_of(key, entry) != Place::Elsewhere
+            && entry.pointer("/args/2").and_then(Value::as_str) == Some("proxy")
+    }
+}
+
+/// The text with a server behind this program that was behind another one of ours.
+fn moved(text: &str, member: &Member, proxy: &Proxy) -> Result<String, &'static str> {
+    let object = Object::at(text, member.value.start);
+    let twice = "it has a member twice";
+    let command = object.only("command").map_err(|_| twice)?.ok_or("it has no command")?;
+    let args = object.only("args").map_err(|_| twice)?.ok_or("it has no arguments")?;
+    let list = elements(text, args.value.start);
+    let home = list.get(1).cloned().ok_or("it has no arguments")?;
+    let mut edits = [(command.value, literal(&proxy.program)), (home, literal(&proxy.home))];
+    edits.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+    let edit = |text: String, (span, new): &(_, String)| spliced(&text, Clone::clone(span), new);
+    Ok(edits.iter().fold(text.to_owned(), edit))
 }
 
 /// The arguments of the proxy, up to where the server's own begin.
@@ -223,14 +295,15 @@ fn address_wrapped(
 }
 
 /// The text with every server as it was before.
-fn unwrapped(text: &str) -> Result<(String, Changes), ClientFileFault> {
-    let servers = File::listed(text)?;
+fn unwrapped(text: &str, proxy: &Proxy) -> Result<(String, Changes), ClientFileFault> {
+    let lists = File::lists(text)?;
     let mut changes = Changes::default();
     let mut new = text.to_owned();
-    for member in servers.members.iter().rev() {
+    for server in servers(&lists) {
+        let member = server.member;
         let raw = text.get(member.value.clone()).unwrap_or_default();
         let value: Value = serde_json::from_str(raw).unwrap_or_default();
-        if !is_wrapped(&value) {
+        if !proxy.wrapped(&member.key, &value) {
             continue;
         }
         let kept = value.get("env").and_then(|env| env.get(WRAPPED_VARIABLE));
@@ -241,9 +314,9 @@ fn unwrapped(text: &str) -> Result<(String, Changes), ClientFileFault> {
         match done {
             Some(edited) => {
                 new = edited;
-                changes.changed.insert(0, member.key.clone());
+                changes.changed.insert(0, server.shown());
             }
-            None => changes.left.insert(0, (member.key.clone(), "it is not as it was wrapped")),
+            None => changes.left.insert(0, (server.shown(), "it is not as it was wrapped")),
         }
     }
     Ok((new, changes))
@@ -333,9 +406,9 @@ mod tests {
                 assert_eq!(entry["args"][3], json!(format!("--name={name}")), "{once}");
             }
             assert_eq!(wrap(&once), once);
-            let back = unwrapped(&once).unwrap();
+            let back = unwrapped(&once, &proxy()).unwrap();
             assert_eq!(back.0, text);
-            assert_eq!(unwrapped(text).unwrap(), (text.to_owned(), Changes::default()));
+            assert_eq!(unwrapped(text, &proxy()).unwrap(), (text.to_owned(), Changes::default()));
         }
     }
 
@@ -350,7 +423,7 @@ mod tests {
             1,
         );
         assert_ne!(edited, once);
-        let (back, changes) = unwrapped(&edited).unwrap();
+        let (back, changes) = unwrapped(&edited, &proxy()).unwrap();
         let value: Value = serde_json::from_str(&back).unwrap();
         let expected = json!({ "mcpServers": {
             "a": { "command": "x", "args": ["1", "2"], "env": {} },
@@ -363,7 +436,8 @@ mod tests {
     fn a_file_that_a_program_wrote_anew_is_unwrapped_in_its_meaning() {
         let once = wrap(r#"{"mcpServers":{"a":{"command":"x","args":["1"]},"b":{"command":"y"}}}"#);
         let value: Value = serde_json::from_str(&once).unwrap();
-        let (back, _) = unwrapped(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
+        let (back, _) =
+            unwrapped(&serde_json::to_string_pretty(&value).unwrap(), &proxy()).unwrap();
         let back: Value = serde_json::from_str(&back).unwrap();
         let expected = json!({ "mcpServers": {
             "a": { "command": "x", "args": ["1"] }, "b": { "command": "y", "args": [] },
@@ -375,7 +449,7 @@ mod tests {
     fn what_cannot_be_wrapped_is_left_and_named() {
         let text = concat!(
             r#"{"mcpServers":{"old":{"type":"sse","url":"http://a.example"},"none":{},"odd":{"command":"x","args":"y"},"#,
-            r#""countersign":{"args":["--home","/w","mcp"],"command":"/bin/countersign"}}}"#
+            r#""countersign":{"args":["--home","/w/.countersign","mcp"],"command":"/bin/countersign"}}}"#
         );
         let (new, changes) = wrapped(text, &proxy()).unwrap();
         assert_eq!(new, text);
@@ -386,5 +460,48 @@ mod tests {
         ];
         assert_eq!(changes.left, left.map(|(name, why)| (name.to_owned(), why)));
         assert_eq!(wrapped("{}", &proxy()).unwrap_err(), ClientFileFault::NoServers);
+    }
+
+    #[test]
+    fn an_entry_is_ours_only_if_it_is_exactly_ours() {
+        let foreign = [
+            r#"{"mcpServers":{"a":{"command":"/tmp/evil","args":["--home","x","proxy"]}}}"#,
+            r#"{"mcpServers":{"a":{"command":"/tmp/evil","args":["--home","/w/.countersign","mcp"]}}}"#,
+            r#"{"mcpServers":{"a":{"command":"c","args":["--home","p","proxy","--","z"]}}}"#,
+            r#"{"mcpServers":{"a":{"command":"/bin/countersign","args":["--home","p","proxy","--name=b","--","z"]}}}"#,
+        ];
+        for text in foreign {
+            let (new, changes) = wrapped(text, &proxy()).unwrap();
+            assert_eq!(changes.changed, ["a"], "{text}");
+            let value: Value = serde_json::from_str(&new).unwrap();
+            assert_eq!(value["mcpServers"]["a"]["args"][3], json!("--name=a"), "{new}");
+            assert_eq!(unwrapped(&new, &proxy()).unwrap().0, text);
+            assert_eq!(unwrapped(text, &proxy()).unwrap(), (text.to_owned(), Changes::default()));
+        }
+        // Into another store on purpose.
+        let other = r#"{"mcpServers":{"a":{"command":"/bin/countersign","args":["--home","/v","proxy","--name=a","--","z"]}}}"#;
+        let (new, changes) = wrapped(other, &proxy()).unwrap();
+        assert_eq!((&*new, changes.left.len()), (other, 1));
+    }
+
+    #[test]
+    fn a_proxy_that_lies_elsewhere_by_now_is_put_right_and_taken_out() {
+        let theirs = r#"{"mcpServers":{"a":{"command":"x","args":["1"]}}}"#;
+        let old = Proxy { program: "/old/countersign".into(), home: "/old/home".into() };
+        let once = wrapped(theirs, &old).unwrap().0;
+        assert_eq!(wrap(&once), wrap(theirs));
+        assert_eq!(unwrapped(&once, &proxy()).unwrap().0, theirs);
+    }
+
+    #[test]
+    fn every_list_of_servers_is_wrapped_and_unwrapped() {
+        let text = concat!(
+            r#"{"servers":{"s":{"command":"x"}},"mcpServers":{"m":{"command":"y"}},"mcp":{"servers":{"v":{"command":"z"}}},"#,
+            r#""projects":{"/a":{"mcpServers":{"p":{"command":"w"}}},"/b":{"mcpServers":{},"servers":{"n":{"command":"no"}}}}}"#
+        );
+        let (new, changes) = wrapped(text, &proxy()).unwrap();
+        assert_eq!(changes.changed, ["s", "m", "v (mcp)", "p (projects /a)"]);
+        assert_eq!(new.matches("/bin/countersign").count(), 4, "{new}");
+        assert_eq!(unwrapped(&new, &proxy()).unwrap().0, text);
     }
 }

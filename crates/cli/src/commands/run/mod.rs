@@ -241,7 +241,7 @@ fn workspace(caller: &mut Caller) -> Result<Workspace, CommandError> {
 }
 
 /// What tools are confined to: the directory that holds the store, else the current one.
-fn root_of(workspace: &Workspace) -> Result<PathBuf, CommandError> {
+pub(crate) fn root_of(workspace: &Workspace) -> Result<PathBuf, CommandError> {
     let home = workspace.home();
     let beside = home.file_name().is_some_and(|name| name == ".countersign");
     let root = match (beside, home.parent()) {
@@ -260,7 +260,7 @@ fn below(root: &Path) -> Option<String> {
     (!below.is_empty()).then(|| below.to_owned())
 }
 
-fn watch_signals() -> Result<Arc<AtomicBool>, CommandError> {
+pub(crate) fn watch_signals() -> Result<Arc<AtomicBool>, CommandError> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in
         [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]

@@ -1,30 +1,30 @@
 //! `countersign trace list`.
 
+use countersign_format::event::TraceKind;
 use countersign_format::trace_session::TraceSession;
+use countersign_runtime::index::TraceRow;
 
-use crate::place::explain;
 use crate::{Caller, CommandError, Exit, Format};
 
 pub(super) fn run(caller: &mut Caller) -> Result<Exit, CommandError> {
     let workspace = caller.workspace()?;
-    let mut summaries = Vec::new();
-    let mut unreadable = 0;
-    for id in workspace.trace_ids().map_err(explain)? {
-        match workspace.summary(id).map_err(explain)? {
-            Some(summary) => summaries.push(summary),
-            None => unreadable += 1,
-        }
-    }
+    let rows = workspace.index().and_then(|mut index| index.traces());
+    let rows = rows.map_err(CommandError::failed)?;
+    let total = rows.len();
+    let traces: Vec<_> =
+        rows.into_iter().filter_map(|row| row.summary().map(|summary| (row, summary))).collect();
+    let unreadable = total - traces.len();
     if unreadable > 0 {
         caller.output.warning(format_args!("{unreadable} traces cannot be read and are left out"));
         caller.output.hint("run `countersign doctor` to see which");
     }
     let output = &mut caller.output;
     if output.format() == Format::Json {
+        let summaries: Vec<_> = traces.iter().map(|(_, summary)| summary).collect();
         output.json(&summaries)?;
         return Ok(Exit::Done);
     }
-    if summaries.is_empty() {
+    if traces.is_empty() {
         output.note("no traces yet");
         return Ok(Exit::Done);
     }
@@ -32,7 +32,7 @@ pub(super) fn run(caller: &mut Caller) -> Result<Exit, CommandError> {
         "{:<26}  {:<9}  {:<9}  {:<12}  {:>7}  {:<24}  {:>9}  task",
         "trace", "kind", "status", "outcome", "events", "started", "took"
     ))?;
-    for summary in &summaries {
+    for (row, summary) in &traces {
         output.line(format_args!(
             "{:<26}  {:<9}  {:<9}  {:<12}  {:>7}  {:<24}  {:>9}  {}",
             summary.trace_id,
@@ -42,10 +42,16 @@ pub(super) fn run(caller: &mut Caller) -> Result<Exit, CommandError> {
             summary.event_count,
             summary.started_at.to_string(),
             took(summary),
-            summary.task_id.as_deref().unwrap_or("-")
+            task(row, summary)
         ))?;
     }
     Ok(Exit::Done)
+}
+
+/// The task of a session, the title of a work item.
+fn task<'a>(row: &'a TraceRow, summary: &'a TraceSession) -> &'a str {
+    let title = row.title.as_deref().filter(|_| summary.kind == TraceKind::Work);
+    summary.task_id.as_deref().or(title).unwrap_or("-")
 }
 
 /// Whether a session reached its objective, as its executor says.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{before, decision, hook, workspace};
+use super::{NOTHING, before, decision, hook, workspace};
 
 #[test]
 fn an_agent_cannot_turn_its_hooks_off() {
@@ -31,6 +31,14 @@ fn an_agent_cannot_turn_its_hooks_off() {
         "install x .claude/settings.json",
         "printf x | dd of=.claude/settings.json",
         "touch a; rm -rf ./.countersign/",
+        "cd .cl* && echo {} > settings.json",
+        "echo '{}' | tee .cl*/settings.json",
+        "sed -i s/hook/x/ .cl?ude/settings.json",
+        "echo '{}' | tee $(echo .cla)ude/settings.json",
+        "echo x | tee .counter*/gate/policy.cedar",
+        "find . -name settings.json -delete",
+        "git mv -f a .cl*/settings.json",
+        "for d in .cl*; do echo {} > \"$d/settings.json\"; done",
     ];
     // What a program in another language does is not seen, so it is not allowed by itself.
     let not_allowed = [
@@ -41,6 +49,12 @@ fn an_agent_cannot_turn_its_hooks_off() {
         "eval 'rm -rf .countersign'",
         "sh -c \"$(cat x)\"",
         "xargs rm -rf < list",
+        "ls -d .c* | xargs rm -rf",
+        "echo {} > \"$X\"",
+        "cd $(cat x) && echo {} > settings.json",
+        "node -e \"require('fs').writeFileSync('.cl'+'aude/settings.json','{}')\"",
+        "echo \"open('.cl'+'aude/settings.json','w')\" | python3",
+        "awk 'BEGIN { print \"{}\" > \".cl\" \"aude/settings.json\" }'",
         "countersign init --claude-code --undo",
     ];
     let mut wrong = Vec::new();
@@ -60,7 +74,7 @@ fn an_agent_cannot_turn_its_hooks_off() {
 fn standing_in_a_directory_of_settings_is_as_good_as_naming_it() {
     let place = workspace();
     let mut call = before(&place, "t", "Bash", &json!({ "command": "echo x > settings.json" }));
-    assert_eq!(decision(&hook(&place, &call)), "allow");
+    assert_eq!(decision(&hook(&place, &call)), NOTHING);
     call["cwd"] = json!(place.path().join(".claude"));
     assert_eq!(decision(&hook(&place, &call)), "deny");
     call["cwd"] = json!("/");

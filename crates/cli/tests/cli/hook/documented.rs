@@ -4,8 +4,8 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::{
-    after, before, claude, decision, events, hook, hook_with, receipts, traces, types, verify_all,
-    workspace,
+    NOTHING, after, before, claude, decision, events, hook, hook_with, receipts, traces, types,
+    verify_all, workspace,
 };
 use crate::place::Place;
 
@@ -16,7 +16,8 @@ fn bash(command: &str) -> Value {
 #[test]
 fn a_command_that_the_policy_permits_is_allowed_with_the_rule() {
     let place = workspace();
-    let answer = hook(&place, &before(&place, "toolu_01", "Bash", &bash("cargo test")));
+    let call = before(&place, "toolu_01", "Bash", &bash("cargo test"));
+    let answer = hook_with(&place, &["--skip-prompts"], call.to_string().as_bytes());
     assert_snapshot!(answer, @r#"
     exit 0
     --- stdout
@@ -83,12 +84,12 @@ fn each_documented_tool_is_judged_by_what_it_does() {
         (
             "WebFetch",
             json!({ "url": "https://example.com/api", "prompt": "Extract the endpoints" }),
-            "allow",
+            NOTHING,
         ),
         (
             "WebSearch",
             json!({ "query": "react hooks", "allowed_domains": ["docs.example.com"] }),
-            "allow",
+            NOTHING,
         ),
         (
             "Agent",
@@ -96,7 +97,25 @@ fn each_documented_tool_is_judged_by_what_it_does() {
             "allow",
         ),
         ("TodoWrite", json!({ "todos": [] }), "allow"),
-        ("mcp__memory__create_entities", json!({ "entities": [] }), "allow"),
+        ("mcp__memory__create_entities", json!({ "entities": [] }), NOTHING),
+        ("Bash", bash("cargo test"), NOTHING),
+        ("Bash", json!({ "command": "ls", "dangerouslyDisableSandbox": true }), "ask"),
+        ("Bash", bash("node -e \"require('fs').writeFileSync('a', '')\""), "ask"),
+        ("Bash", bash("cat .e*"), "ask"),
+        ("Grep", json!({ "pattern": "KEY", "glob": ".env" }), "ask"),
+        ("Grep", json!({ "pattern": "KEY", "glob": "**/.env*" }), "ask"),
+        ("Grep", json!({ "pattern": "KEY", "glob": ["x"] }), "ask"),
+        ("Read", json!({ "file_path": [file("a.txt")] }), "ask"),
+        ("ReadMcpResourceTool", json!({ "server": "s", "uri": "file:///etc/passwd" }), "ask"),
+        ("ReadMcpResourceTool", json!({ "server": "s", "uri": "demo://a/1" }), "allow"),
+        ("mcp__x__y", json!({ "bash": "rm -rf /" }), "deny"),
+        ("mcp__x__y", json!({ "program": "rm", "args": ["-rf", "/"] }), "deny"),
+        ("mcp__x__y", json!({ "code": "rm -rf /" }), "ask"),
+        ("mcp__x__y", json!({ "location": "/etc/passwd" }), "deny"),
+        ("mcp__x__y", json!({ "thing": "/etc/passwd" }), "ask"),
+        ("mcp__x__y", json!({ "thing": file("src/a.rs") }), NOTHING),
+        ("mcp__x__y", json!({ "u": format!("file://{}", file("%2eclaude/a").display()) }), "deny"),
+        ("mcp__x__y", json!({ "text": "How do I undo a commit? See docs/git.md." }), NOTHING),
         ("mcp__fs__write_file", json!({ "path": file(".mcp.json"), "content": "{}" }), "deny"),
         ("SomethingNew", json!({}), "ask"),
     ];
@@ -188,9 +207,99 @@ fn a_call_that_ran_after_a_question_was_approved_in_the_client() {
     hook(&place, &after(&place, "toolu_02", "Bash", &call, &json!({ "stdout": "" })));
     let [trace] = traces(&place).try_into().unwrap();
     let events = events(&place, &trace);
-    assert_eq!(receipts(&events), [json!(["human_approved", "inferred", true])]);
+    assert_eq!(receipts(&events), [json!(["human_approved", "token", true])]);
+    // Each call is in the record, by its name.
+    let calls: Vec<&Value> =
+        events.iter().filter_map(|event| event["payload"].get("call_id")).collect();
+    assert_eq!(calls, ["toolu_01", "toolu_02"]);
     let answer = events.iter().find(|event| event["actor"]["role"] == "operator").unwrap();
     assert_eq!(answer["payload"]["channel"], "client-prompt");
+    verify_all(&place);
+}
+
+#[test]
+fn where_nobody_is_certain_to_be_asked_a_question_is_a_refusal_and_nobodys_answer() {
+    let edit = |place: &Place| json!({ "file_path": place.path().join(".env"), "content": "A=b" });
+    for (mode, tool) in [
+        (Some("bypassPermissions"), "Bash"),
+        (Some("dontAsk"), "Bash"),
+        (Some("acceptEdits"), "Write"),
+        (Some("something-new"), "Bash"),
+        (None, "Bash"),
+    ] {
+        let place = workspace();
+        let input = if tool == "Bash" { bash("npm publish") } else { edit(&place) };
+        let in_mode = |mut call: Value| {
+            call["permission_mode"] = json!(mode);
+            call
+        };
+        let asked = hook(&place, &in_mode(before(&place, "toolu_01", tool, &input)));
+        assert_eq!(decision(&asked), "deny", "{mode:?}");
+        assert!(asked.stdout().contains("countersign approve $ID --yes"), "{asked}");
+        // It ran all the same: nobody is said to have agreed.
+        let ran = after(&place, "toolu_01", tool, &input, &json!({ "stdout": "" }));
+        assert_eq!(hook(&place, &in_mode(ran)).code, 0);
+        let [trace] = traces(&place).try_into().unwrap();
+        let events = events(&place, &trace);
+        assert_eq!(receipts(&events), [json!(["human_review", "token", true])], "{mode:?}");
+        assert!(events.iter().all(|event| event["actor"]["role"] != "operator"), "{mode:?}");
+        verify_all(&place);
+    }
+    let place = workspace();
+    let mut call = before(&place, "toolu_01", "Bash", &bash("npm publish"));
+    call["permission_mode"] = json!("acceptEdits");
+    assert_eq!(decision(&hook(&place, &call)), "ask");
+}
+
+#[test]
+fn what_a_person_approved_elsewhere_may_be_tried_again_and_both_calls_are_recorded() {
+    let place = workspace();
+    let call = |id: &str| {
+        let mut call = before(&place, id, "Bash", &bash("npm publish"));
+        call["permission_mode"] = json!("bypassPermissions");
+        call
+    };
+    assert_eq!(decision(&hook(&place, &call("toolu_01"))), "deny");
+    let [trace] = traces(&place).try_into().unwrap();
+    let question = events(&place, &trace)[1]["event_id"].as_str().unwrap().to_owned();
+    let approved = place.run(&["approve", &question, "--yes"]);
+    assert_eq!(approved.code, 0, "{approved}");
+    assert_eq!(decision(&hook(&place, &call("toolu_02"))), NOTHING);
+    let ran = after(&place, "toolu_02", "Bash", &bash("npm publish"), &json!({ "stdout": "" }));
+    assert_eq!(hook(&place, &ran).code, 0);
+    let events = events(&place, &trace);
+    assert_eq!(receipts(&events), [json!(["human_approved", "inferred", true])]);
+    let calls: Vec<&Value> =
+        events.iter().filter_map(|event| event["payload"].get("call_id")).collect();
+    assert_eq!(calls, ["toolu_01", "toolu_02"]);
+    verify_all(&place);
+}
+
+#[test]
+fn a_verdict_covers_only_what_was_asked_for() {
+    let place = workspace();
+    // The same call by its name, and something else was done.
+    hook(&place, &before(&place, "x1", "Bash", &bash("ls")));
+    let response = json!({ "stdout": "" });
+    hook(&place, &after(&place, "x1", "Bash", &bash("rm -rf /srv/data"), &response));
+    // What a person agreed to is not what was done under another name.
+    assert_eq!(decision(&hook(&place, &before(&place, "t1", "Bash", &bash("npm publish")))), "ask");
+    hook(&place, &after(&place, "t1", "Bash", &bash("npm publish --tag next"), &response));
+    hook(&place, &after(&place, "t9", "Bash", &bash("npm unpublish"), &response));
+    let [trace] = traces(&place).try_into().unwrap();
+    let events = events(&place, &trace);
+    assert_eq!(receipts(&events), vec![json!([null, "ungated", true]); 3]);
+    let action = |description: &str| {
+        let actions = events.iter().filter_map(|event| event["payload"].get("action"));
+        let told =
+            |it: &&Value| it["metadata"]["description"].as_str().unwrap().starts_with(description);
+        actions.clone().find(told).unwrap().clone()
+    };
+    let fault = "the verdict of this call is for something else than what was done";
+    assert_eq!(action("rm -rf /srv/data")["metadata"]["token_fault"], fault);
+    assert_eq!(action("npm publish --tag next")["metadata"]["token_fault"], fault);
+    assert_eq!(action("npm unpublish")["metadata"]["token_fault"], Value::Null);
+    assert!(events.iter().all(|event| event["actor"]["role"] != "operator"));
     verify_all(&place);
 }
 
@@ -228,6 +337,12 @@ fn prompts_stay_where_they_are_to_stay() {
     let nothing = "exit 0\n--- stdout\n\n--- stderr\n";
     let keep = |input: &str| hook_with(&place, &["--keep-prompts"], input.as_bytes());
     assert_eq!(keep(&allowed).to_string(), nothing);
+    // What runs code is left to Claude Code's own rules in any case; what edits files is not.
+    assert_eq!(hook_with(&place, &[], allowed.as_bytes()).to_string(), nothing);
+    let edit = json!({ "file_path": "a.txt", "old_string": "a", "new_string": "b" });
+    let edit = before(&place, "toolu_03", "Edit", &edit).to_string();
+    assert_eq!(decision(&hook_with(&place, &[], edit.as_bytes())), "allow");
+    assert_eq!(keep(&edit).to_string(), nothing);
     assert_eq!(decision(&keep(&denied)), "deny");
     // In the shadow nothing is stopped, and nothing is allowed that would have been asked about.
     for input in [&allowed, &denied] {

@@ -131,9 +131,28 @@ fn an_answer_that_nobody_reads_is_a_refusal() {
     command.stdin(Stdio::piped()).stderr(Stdio::piped());
     command.stdout(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
     let mut child = command.spawn().unwrap();
-    let input = before(&place, "t", "Bash", &json!({ "command": "ls" })).to_string();
+    let input = before(&place, "t", "Bash", &json!({ "command": "npm publish" })).to_string();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn an_answer_that_nowhere_can_be_written_to_is_a_refusal() {
+    let player = Player::new();
+    let line = player.line("PreToolUse");
+    for closed in [" >&-", " >/dev/null"] {
+        let line = line.replace(" || ", &format!("{closed} || "));
+        assert!(line.contains(closed), "{line}");
+        for command in ["rm -rf .countersign", "npm publish"] {
+            let call = before(&player.place, "t", "Bash", &json!({ "command": command }));
+            let ended = player.start(&line, "", &call).wait_with_output().unwrap();
+            assert!(matches!(Player::fate(&ended), Fate::Refused(_)), "{command}{closed}");
+        }
+        // Where nothing is to be said, nobody has to hear it.
+        let call = before(&player.place, "t", "Bash", &json!({ "command": "ls" }));
+        let ended = player.start(&line, "", &call).wait_with_output().unwrap();
+        assert_eq!(Player::fate(&ended), Fate::Ran, "{closed}");
+    }
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A hook that is killed at any point denies, and what it left behind is sound.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::json;
 
 use super::player::{Fate, Player};
@@ -14,14 +15,20 @@ use super::{before, traces, verify_all};
 /// How often a hook is killed, each time a little later.
 const ROUNDS: u32 = 60;
 
-/// The process that a shell has started, once it has.
-fn started_by(shell: &Child) -> Option<Pid> {
+/// The process that a shell has started, once it has. It is held by a descriptor: its number may belong
+/// to somebody else as soon as the shell has waited for it.
+fn started_by(shell: &Child) -> Option<OwnedFd> {
     let children = format!("/proc/{0}/task/{0}/children", shell.id());
+    let first = || {
+        let found = fs::read_to_string(&children).unwrap_or_default();
+        found.split_whitespace().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?))
+    };
     let until = Instant::now() + Duration::from_secs(10);
     while Instant::now() < until {
-        let found = fs::read_to_string(&children).unwrap_or_default();
-        if let Some(pid) = found.split_whitespace().next() {
-            return Pid::from_raw(pid.parse().ok()?);
+        if let Some(pid) = first() {
+            let held = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            // The shell has not waited for it yet, so that is whom the descriptor holds.
+            return (first() == Some(pid)).then_some(held);
         }
         thread::yield_now();
     }
@@ -33,8 +40,8 @@ fn a_hook_that_is_killed_at_any_point_denies_and_the_traces_verify() {
     let player = Player::new();
     let line = player.line("PreToolUse");
     let call = |number: u32| {
-        let input = json!({ "command": format!("touch made{number}") });
-        before(&player.place, &format!("toolu_{number}"), "Bash", &input)
+        let input = json!({ "file_path": format!("made{number}"), "content": "x" });
+        before(&player.place, &format!("toolu_{number}"), "Write", &input)
     };
     let begun = Instant::now();
     let whole = player.start(&line, "", &call(1_000)).wait_with_output().unwrap();
@@ -48,7 +55,7 @@ fn a_hook_that_is_killed_at_any_point_denies_and_the_traces_verify() {
         let shell = player.start(&line, "", &call);
         let hook = started_by(&shell);
         thread::sleep(took * round / ROUNDS);
-        let hit = hook.is_some_and(|hook| kill_process(hook, Signal::KILL).is_ok());
+        let hit = hook.is_some_and(|hook| pidfd_send_signal(&hook, Signal::KILL).is_ok());
         let ended = shell.wait_with_output().unwrap();
         match Player::fate(&ended) {
             Fate::Refused(_) => killed += 1,

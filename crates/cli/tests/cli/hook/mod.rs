@@ -62,9 +62,15 @@ fn hook_with(place: &Place, options: &[&str], input: &[u8]) -> Screen {
     screen
 }
 
+/// What the hook says to a call that is left to Claude Code's own rules.
+const NOTHING: &str = "nothing";
+
 /// What the hook says to a call.
 fn decision(screen: &Screen) -> String {
     assert_eq!(screen.code, 0, "{screen}");
+    if screen.stdout.is_empty() {
+        return NOTHING.to_owned();
+    }
     let answer: Value = serde_json::from_slice(&screen.stdout).unwrap();
     answer["hookSpecificOutput"]["permissionDecision"].as_str().unwrap().to_owned()
 }

@@ -141,8 +141,8 @@ fn a_place_with_quotes_and_spaces_is_one_word_in_the_line() {
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn().unwrap();
     let input = json!({
-        "session_id": "s", "cwd": odd, "hook_event_name": "PreToolUse", "tool_name": "Bash",
-        "tool_use_id": "t", "tool_input": { "command": "ls" },
+        "session_id": "s", "cwd": odd, "hook_event_name": "PreToolUse", "tool_name": "Read",
+        "tool_use_id": "t", "tool_input": { "file_path": odd.join("a.txt") },
     });
     child.stdin.take().unwrap().write_all(input.to_string().as_bytes()).unwrap();
     let ended = child.wait_with_output().unwrap();

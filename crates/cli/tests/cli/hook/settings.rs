@@ -97,6 +97,28 @@ fn a_file_that_holds_no_settings_is_left_as_it_is() {
 }
 
 #[test]
+fn settings_that_keep_hooks_from_running_are_told_of() {
+    let place = workspace();
+    fs::create_dir(place.path().join(".claude")).unwrap();
+    let theirs = "{}\n";
+    fs::write(place.path().join(".claude/settings.json"), theirs).unwrap();
+    let local = place.path().join(".claude/settings.local.json");
+    fs::write(&local, "{\"disableAllHooks\": true}").unwrap();
+    let told = place.run(&["init", "--claude-code"]);
+    assert_eq!(told.code, 0, "{told}");
+    let words = "Claude Code runs no hooks: `disableAllHooks` is set in ";
+    assert!(told.stderr.contains(words), "{told}");
+    let doctor = place.run(&["doctor"]).to_string();
+    assert!(doctor.contains(words), "{doctor}");
+    fs::write(&local, "{\"disableAllHooks\": false}").unwrap();
+    assert!(!place.run(&["doctor"]).to_string().contains(words));
+    // What was there stays, empty as it was.
+    assert_eq!(place.run(&["init", "--claude-code", "--undo"]).code, 0);
+    let text = fs::read_to_string(place.path().join(".claude/settings.json")).unwrap();
+    assert_eq!(text, theirs);
+}
+
+#[test]
 fn undo_makes_no_workspace() {
     let place = Place::empty();
     let undone = place.run(&["init", "--claude-code", "--undo"]);

@@ -6,7 +6,9 @@ use countersign_testkit::mcp::StdioServer;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use super::{artifact, call, connect, end, ends, events, list, of_type, said, traces, workspace};
+use super::{
+    artifact, call, connect, end, ends, events, list, of_type, proxied, said, traces, workspace,
+};
 
 #[test]
 fn a_call_is_recorded_with_its_arguments_and_its_result() {
@@ -163,21 +165,32 @@ fn rustix_pid(client: &StdioServer) -> rustix::process::Pid {
 #[test]
 fn secrets_pass_to_the_server_and_not_into_the_store() {
     let place = workspace();
-    let mut client = connect(&place, &[]);
+    let mut command = proxied(&place, &[]);
+    command.arg(place.path().join("starts")).args(["--password", "hunter2hunter2"]);
+    let mut client = StdioServer::connect(command, &json!({}));
     let secret = ["ghp_", "0123456789abcdefghijABCDEFGHIJ012345"].concat();
     let (text, _) = said(&call(&mut client, "plain", &json!({ "token": secret })));
     assert!(text.contains(&secret));
+    // Written so that only who reads JSON sees it.
+    let hidden = secret.replacen('g', "\\u0067", 1);
+    let params = format!(r#"{{"name":"plain","arguments":{{"note":"{hidden}"}}}}"#);
+    client
+        .send(format!(r#"{{"jsonrpc":"2.0","id":"own","method":"tools/call","params":{params}}}"#));
+    assert!(said(&client.next_message()).0.contains(&secret));
     end(&place, &mut client);
+    let secrets = [secret.get(4..).unwrap(), "hunter2hunter2"];
     let mut dirs = vec![place.path().join(".countersign"), place.path().join(".capseal")];
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 dirs.push(path);
-            } else {
-                let bytes = fs::read(&path).unwrap();
+                continue;
+            }
+            let bytes = fs::read(&path).unwrap();
+            for secret in secrets {
                 let found = bytes.windows(secret.len()).any(|it| it == secret.as_bytes());
-                assert!(!found, "{}", path.display());
+                assert!(!found, "{secret} in {}", path.display());
             }
         }
     }

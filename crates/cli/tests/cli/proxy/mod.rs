@@ -4,6 +4,8 @@
 mod calls;
 mod configuration;
 mod hostile;
+mod http;
+mod lists;
 mod people;
 mod servers;
 

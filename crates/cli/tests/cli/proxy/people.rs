@@ -3,7 +3,9 @@
 use countersign_testkit::mcp::StdioServer;
 use serde_json::{Value, json};
 
-use super::{call, check_all, connect, end, ends, events, list, of_type, proxied, said, workspace};
+use super::{
+    call, check_all, connect, end, ends, events, list, of_type, proxied, said, traces, workspace,
+};
 use crate::place::Place;
 
 /// Something that the gate does not decide by itself.
@@ -149,6 +151,13 @@ fn a_call_that_is_cancelled_while_a_person_is_asked_is_not_made() {
     assert_eq!(gone["params"]["requestId"], form["id"], "{gone}");
     answer(&mut client, &form, &json!({ "action": "accept", "content": { "approve": true } }));
     assert_eq!(client.request("ping", &json!({}))["result"], json!({}));
+    // The refusal is recorded beside whatever the client does next: it is waited for.
+    let reviewed = || {
+        let trace = traces(&place).remove(0);
+        let shown = place.run(&["trace", "show", &trace, "--json"]);
+        shown.stdout().matches("\"event_type\":\"tool_intent_reviewed\"").count()
+    };
+    assert!((0..200).any(|_| reviewed() == 2), "the cancelled call is not refused");
     end(&place, &mut client);
     let events = events(&place);
     assert_eq!(of_type(&events, "tool_execution_started").len(), 0);

@@ -2,8 +2,11 @@
 
 use super::{LINKS, PIN, SIZE, table};
 use crate::exit::WorkPhase;
-use crate::shape::{Fields, Shape, opt, req};
+use crate::shape::{Fields, Shape, Unknown, opt, req};
 
+/// How a signal came: on the descriptor that is made for it, as the last thing on standard output,
+/// from a person, or from whoever ran the agent and speaks for it.
+const CHANNEL: Shape = Shape::OneOf(&["descriptor", "stdout", "operator", "runner"]);
 const PHASE: Shape = Shape::OneOf(&WorkPhase::NAMES);
 
 pub(super) static WORK_OPENED: Fields = table(
@@ -14,10 +17,23 @@ pub(super) static WORK_OPENED: Fields = table(
         req("title", Shape::NonEmptyText),
         opt("label", Shape::NonEmptyText),
         req("phase", PHASE),
+        opt("author_may_review", Shape::Bool),
         req("log", PIN),
         LINKS,
     ],
 );
+
+/// What a CI command said, and about which commit.
+static CI_VERDICT: Fields = Fields {
+    name: "CiVerdict",
+    doc: "How the configured CI command ended: its exit status is the verdict.",
+    fields: &[
+        req("exit_status", Shape::Nullable(&Shape::Integer(-255, 255))),
+        opt("reason", Shape::NonEmptyText),
+        opt("commit", Shape::NonEmptyText),
+    ],
+    unknown: Unknown::Kept,
+};
 
 pub(super) static LEASE_GRANTED: Fields = table(
     "LeaseGranted",
@@ -28,6 +44,7 @@ pub(super) static LEASE_GRANTED: Fields = table(
         req("epoch", SIZE),
         req("phase", PHASE),
         req("expires_at", Shape::Time),
+        opt("ci", Shape::Bool),
     ],
 );
 
@@ -54,7 +71,12 @@ pub(super) static AGENT_SESSION_COMPLETED: Fields = table(
         req("phase_completed", PHASE),
         req("exit_reason", Shape::OneOf(&["completed", "blocked", "error"])),
         req("next_phase", PHASE),
-        req("channel", Shape::OneOf(&["descriptor", "stdout", "operator"])),
+        req("channel", CHANNEL),
+        opt("signal_hash", Shape::Hash),
+        opt("signal_artifact", Shape::Hash),
+        opt("evidence_artifact", Shape::Hash),
+        opt("commit", Shape::NonEmptyText),
+        opt("ci", Shape::Object(&CI_VERDICT)),
         opt("pr_url", Shape::Text),
         opt("evidence_bundle_ref", Shape::Text),
         opt("notes", Shape::Text),
@@ -69,6 +91,7 @@ pub(super) static EXIT_REFUSED: Fields = table(
         req("reason", Shape::NonEmptyText),
         opt("session_id", Shape::Name),
         opt("epoch", SIZE),
+        opt("channel", CHANNEL),
         opt("signal_artifact", Shape::Hash),
     ],
 );
@@ -76,7 +99,7 @@ pub(super) static EXIT_REFUSED: Fields = table(
 pub(super) static WORK_UNBLOCKED: Fields = table(
     "WorkUnblocked",
     "A person sends a blocked item back to the phase that it was blocked from.",
-    &[req("phase", PHASE), req("reason", Shape::NonEmptyText)],
+    &[req("phase", PHASE), req("reason", Shape::NonEmptyText), opt("channel", Shape::NonEmptyText)],
 );
 
 pub(super) static CLOCK_CONFIRMED: Fields = table(

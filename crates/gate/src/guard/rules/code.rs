@@ -9,7 +9,10 @@ use crate::guard::Proposed;
 use crate::guard::rule::Example::{Content, Run};
 use crate::guard::rule::{Matcher, Rule};
 use crate::guard::scene::{Scene, Step, base_name};
+use crate::guard::word::Word;
 use crate::guard::wrapper::{SHELLS, ShellSource, is_interpreter, shell_source, value_of};
+
+use super::inline::is_plain;
 
 pub(super) static RULES: &[Rule] = &[
     Rule {
@@ -73,11 +76,22 @@ pub(super) static RULES: &[Rule] = &[
     },
     Rule {
         id: "inline-code",
-        because: "code on the command line starts programs, deletes files or opens connections",
+        because: "code on the command line, which is not known to compute and print alone",
         decision: Decision::Ask,
         risk: RiskClass::Elevated,
-        matches: Matcher::Step(|step| inline_code(step).is_some_and(acts)),
+        matches: Matcher::Step(|step| {
+            let piped = is_interpreter(&step.program) && reads_program(step);
+            inline_code(step).map_or(piped && !step.fed_by.is_empty(), |code| acts(step, code))
+        }),
         must: &[
+            Run("node -e \"require('fs').writeFileSync('x', '')\""),
+            Run("node --eval='require(\"fs\")'"),
+            Run("python3 -Ic \"open('x', 'w')\""),
+            Run("deno eval 'Deno.remove(\"x\")'"),
+            Run("echo 'import os' | python3"),
+            Run("cat x.js | node -"),
+            Run("awk '{ print > \"x\" }' y"),
+            Run("awk 'BEGIN { print \"{}\" > \"x\" }'"),
             Run("python3 -c 'import os; os.system(\"ls\")'"),
             Run("python -c 'import shutil; shutil.rmtree(\"x\")'"),
             Run("perl -e 'system(\"ls\")'"),
@@ -91,6 +105,8 @@ pub(super) static RULES: &[Rule] = &[
             Run("python3 script.py"),
             Run("node -e 'console.log(1)'"),
             Run("awk '{ print $1 }' file"),
+            Run("awk '$1 > 5 { print $2 }' file"),
+            Run("cat x.json | python3 -m json.tool"),
         ],
     },
     Rule {
@@ -192,23 +208,47 @@ fn runs_file(step: &Step, saved: &BTreeSet<String>) -> bool {
     is_saved(&step.program) || runs_operand && step.operands().next().is_some_and(is_saved)
 }
 
-/// The option after which an interpreter takes code.
+/// The code behind the option after which an interpreter takes it.
 fn inline_flag(step: &Step) -> Option<&str> {
-    let flags: &[&str] = match &*step.program {
-        program if program.starts_with("py") => &["-c"],
-        "perl" => &["-e", "-E", "-ne", "-pe", "-le", "-lne", "-i -pe"],
-        "ruby" | "lua" => &["-e", "-ne", "-pe"],
-        "node" | "nodejs" | "bun" => &["-e", "--eval", "-p", "--print", "-pe"],
-        "deno" => &["eval"],
-        "php" => &["-r"],
-        _ => &[],
+    let (letters, longs): (&str, &[&str]) = match &*step.program {
+        program if program.starts_with("py") => ("c", &[]),
+        "perl" => ("eE", &[]),
+        "ruby" | "lua" => ("e", &[]),
+        "node" | "nodejs" | "bun" => ("ep", &["--eval", "--print"]),
+        "deno" => return value_of(&step.args, &["eval"]),
+        "php" => ("r", &["--run"]),
+        _ => return None,
     };
-    value_of(&step.args, flags)
+    value_of(&step.args, longs).or_else(|| clustered(step, letters))
 }
+
+/// The code behind one of these letters, which may stand at the end of a row of others. What follows a
+/// program's own file is for that file.
+fn clustered<'s>(step: &'s Step, letters: &str) -> Option<&'s str> {
+    let is_option = |word: &Word| word.text.starts_with('-');
+    // A word that no option stands before is the program's own file.
+    let before = |at: usize| at.checked_sub(1).and_then(|before| step.args.get(before));
+    let words = step.args.iter().enumerate();
+    let options =
+        words.take_while(|(at, word)| is_option(word) || before(*at).is_some_and(is_option));
+    let short = |word: &Word| is_option(word) && !word.text.starts_with("--");
+    options.filter(|(_, word)| short(word)).find_map(|(at, word)| {
+        // What follows these belongs to them.
+        let end = word.text.find(['m', 'M', 'W', 'X']).unwrap_or(word.text.len());
+        let found = word.text.get(..end)?.find(|c: char| letters.contains(c))?;
+        let code = word.text.get(found + 1..).filter(|code| !code.is_empty());
+        // In a row of letters the code is the next word.
+        let is_row = |code: &str| code.len() <= 3 && code.bytes().all(|it| it.is_ascii_lowercase());
+        let next = || step.args.get(at + 1).map(|word| &*word.text);
+        code.filter(|code| !is_row(code)).or_else(next)
+    })
+}
+
+const AWKS: &[&str] = &["awk", "gawk", "mawk", "nawk"];
 
 /// The code that a step is given, on its command line or to read.
 fn inline_code(step: &Step) -> Option<&str> {
-    if step.is(&["awk", "gawk", "mawk", "nawk"]) {
+    if step.is(AWKS) {
         return step.operands().next();
     }
     if step.is(&["osascript"]) {
@@ -269,9 +309,28 @@ const ACTS: &[&str] = &[
     "`",
 ];
 
-fn acts(code: &str) -> bool {
-    let code = code.to_lowercase();
-    ACTS.iter().any(|name| code.contains(name))
+/// Whether code does more than compute and print, as far as anybody knows.
+fn acts(step: &Step, code: &str) -> bool {
+    let lower = code.to_lowercase();
+    if ACTS.iter().any(|name| lower.contains(name)) {
+        return true;
+    }
+    match step.is(AWKS) {
+        true => writes_in_awk(&lower),
+        false => !is_plain(&step.program, code),
+    }
+}
+
+/// Whether a statement of awk prints somewhere else.
+fn writes_in_awk(code: &str) -> bool {
+    // Every second piece between quotes is a text.
+    let plain: Vec<&str> = code.split('"').step_by(2).collect();
+    let plain = plain.join("\"\"");
+    plain.match_indices("print").any(|(at, _)| {
+        let statement = plain.get(at..).unwrap_or_default();
+        let end = statement.find([';', '}', '\n']).unwrap_or(statement.len());
+        statement.get(..end).is_some_and(|statement| statement.contains(['>', '|']))
+    }) || code.contains("\\\"")
 }
 
 fn writes_refused_script(scene: &Scene<'_>) -> Option<String> {

@@ -7,6 +7,7 @@ use crate::guard::place::{Place, place};
 use crate::guard::rule::Example::{Run, Write};
 use crate::guard::rule::{Matcher, Rule};
 use crate::guard::scene::Step;
+use crate::guard::written::Target;
 
 pub(super) static RULES: &[Rule] = &[
     Rule {
@@ -65,12 +66,15 @@ pub(super) static RULES: &[Rule] = &[
         decision: Decision::Deny,
         risk: RiskClass::Critical,
         matches: Matcher::Step(|step| {
-            step.is(&["rm", "mv", "shred", "truncate", "unlink"]) && step.operands().any(is_history)
+            let mut operands = step.operand_words().map(Target::of);
+            step.is(&["rm", "mv", "shred", "truncate", "unlink"])
+                && operands.any(|it| it.may_be(&[".git", ".countersign"], is_history))
         }),
         must: &[
             Run("rm -rf .git"),
             Run("rm -r ./.countersign"),
             Run("mv .git elsewhere"),
+            Run("rm -rf .gi*"),
             Run("truncate -s 0 .countersign/log/events.jsonl"),
         ],
         must_not: &[Run("rm .gitignore"), Run("ls .git"), Run("rm -rf src/git")],

@@ -7,9 +7,9 @@ use crate::guard::place::components;
 use crate::guard::rule::Example::{Content, Read, Run, Write};
 use crate::guard::rule::{Matcher, Rule};
 use crate::guard::scene::{Scene, Step};
-use crate::guard::wrapper::{is_interpreter, value_of};
-
-use super::git::git;
+use crate::guard::word::Word;
+use crate::guard::wrapper::is_interpreter;
+use crate::guard::written::{Target, written};
 
 pub(super) static RULES: &[Rule] = &[
     Rule {
@@ -63,11 +63,40 @@ pub(super) static RULES: &[Rule] = &[
         ],
     },
     Rule {
+        id: "secret-globs",
+        because: "a name that may become that of a file that holds secrets",
+        decision: Decision::Ask,
+        risk: RiskClass::Elevated,
+        matches: Matcher::Scene(|scene| {
+            let secret = |path: &str| holds_credentials(path) || is_environment_file(path);
+            scene.find(|step| named(step).into_iter().any(|it| it.may_be(SECRETS, secret)))
+        }),
+        must: &[
+            Run("cat .e*"),
+            Run("cat .en?"),
+            Run("cp .n*rc x"),
+            Run("cat < .e*"),
+            Run("cat $(echo .e)nv"),
+            Run("cat certs/id_*"),
+            Run("grep -h . .*"),
+        ],
+        must_not: &[
+            Run("ls .e*"),
+            Run("cat *"),
+            Run("cat src/*.rs"),
+            Run("cat package*.json"),
+            Run("cat \"$file\""),
+            Run("git add *.md"),
+        ],
+    },
+    Rule {
         id: "pipeline-files",
         because: "decides what others run: in the pipeline, or on every commit",
         decision: Decision::Ask,
         risk: RiskClass::Elevated,
-        matches: Matcher::Scene(|scene| touched_for_writing(scene, is_pipeline_file)),
+        matches: Matcher::Scene(|scene| {
+            touched_for_writing(scene, PIPELINE_NAMES, is_pipeline_file)
+        }),
         must: &[
             Write(".github/workflows/ci.yml"),
             Run("echo x > .git/hooks/pre-commit"),
@@ -89,7 +118,7 @@ pub(super) static RULES: &[Rule] = &[
         decision: Decision::Deny,
         risk: RiskClass::Critical,
         matches: Matcher::Scene(|scene| {
-            touched_for_writing(scene, is_agent_file).or_else(|| written_within(scene))
+            touched_for_writing(scene, AGENT_FILES, is_agent_file).or_else(|| written_within(scene))
         }),
         must: &[
             Write(".claude/settings.json"),
@@ -99,12 +128,26 @@ pub(super) static RULES: &[Rule] = &[
             Run("cp x .countersign/log/events.jsonl"),
             Run("touch .cursor/rules/x"),
             Run("mv x .codex/config.toml"),
+            Run("cd .cl* && echo {} > settings.json"),
+            Run("tee .cl*/settings.json"),
+            Run("sed -i s/a/b/ .cl?ude/settings.json"),
+            Run("tee $(echo .cla)ude/settings.json"),
+            Run("git mv -f a .cl*/settings.json"),
+            Run("echo x > .cl{a..b}ude/x"),
+            Run("D=.cl*; touch $D/x"),
+            Run("for d in .cl*; do touch \"$d/x\"; done"),
+            Run("env -C .claude tee settings.json"),
+            Run("sort -o .mcp.json x"),
         ],
         must_not: &[
             Read(".claude/settings.json"),
             Run("cat .mcp.json"),
             Run("ls .countersign"),
             Run("cd .claude && ls"),
+            Run("ls .cl*"),
+            Run("rm -f ./*.o"),
+            Run("sed -i s/a/b/ src/*.json"),
+            Run("for f in src/*.rs; do touch \"$f\"; done"),
             Run("find .countersign -name x"),
             Write("docs/claude.md"),
         ],
@@ -124,6 +167,7 @@ pub(super) static RULES: &[Rule] = &[
             Run("python3 -c \"open('.claude/settings.json','w').write('{}')\""),
             Run("node -e \"require('fs').rmSync('.countersign',{recursive:true})\""),
             Run("perl -e 'unlink \".mcp.json\"'"),
+            Run("python3 run.py \"open('.mcp.json', 'w')\""),
         ],
         must_not: &[
             Run("python3 -m json.tool .claude/settings.json"),
@@ -136,17 +180,9 @@ pub(super) static RULES: &[Rule] = &[
         decision: Decision::Ask,
         risk: RiskClass::Elevated,
         matches: Matcher::Scene(|scene| {
-            touched_for_writing(scene, |path| {
-                const NAMES: &[&str] = &[
-                    "agents.md",
-                    "claude.md",
-                    "gemini.md",
-                    ".cursorrules",
-                    ".windsurfrules",
-                    "copilot-instructions.md",
-                ];
+            touched_for_writing(scene, INSTRUCTIONS, |path| {
                 let last = components(path).pop().unwrap_or_default();
-                NAMES.contains(&&*last) && !path.starts_with("docs/")
+                INSTRUCTIONS.contains(&&*last) && !path.starts_with("docs/")
             })
         }),
         must: &[Write("CLAUDE.md"), Run("echo x >> AGENTS.md")],
@@ -193,69 +229,102 @@ const LOOKERS: &[&str] = &[
 /// Programs whose first operand is a pattern.
 const SEARCHERS: &[&str] = &["grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", "gawk"];
 
+/// What tells agents what to do.
+const INSTRUCTIONS: &[&str] = &[
+    "agents.md",
+    "claude.md",
+    "gemini.md",
+    ".cursorrules",
+    ".windsurfrules",
+    "copilot-instructions.md",
+];
+
 /// The first file that the action touches at all and that `test` holds of.
 fn touched(scene: &Scene<'_>, test: impl Fn(&str) -> bool) -> Option<String> {
     let by_tool = scene.action.paths.iter().find(|path| test(path)).cloned();
-    by_tool.or_else(|| scene.find(|step| named(step).into_iter().any(&test)))
+    by_tool.or_else(|| scene.find(|step| named(step).into_iter().any(|it| test(it.text))))
 }
 
-/// The first file that the action writes and that `test` holds of.
+/// The first file that the action writes and that `test` holds of, or that may become one of `names`
+/// so that it does.
 pub(super) fn touched_for_writing(
     scene: &Scene<'_>,
+    names: &[&str],
     test: impl Fn(&str) -> bool,
 ) -> Option<String> {
     let writes = !matches!(scene.action.tool, "exec" | "file_read");
     let by_tool = scene.action.paths.iter().find(|path| writes && test(path)).cloned();
-    by_tool.or_else(|| scene.find(|step| written(step).into_iter().any(&test)))
+    by_tool
+        .or_else(|| scene.find(|step| written(step).into_iter().any(|it| it.may_be(names, &test))))
 }
 
 /// Everything among a step's words that may be a path of a file that it opens.
-fn named(step: &Step) -> Vec<&str> {
-    let mut names: Vec<&str> = step.redirects.iter().map(|to| &*to.target.text).collect();
+fn named(step: &Step) -> Vec<Target<'_>> {
+    let mut names: Vec<Target<'_>> =
+        step.redirects.iter().map(|to| Target::of(&to.target)).collect();
     if step.is(LOOKERS) {
         return names;
     }
     let pattern = if step.is(SEARCHERS) { step.operands().next() } else { None };
-    let words = step.args.iter().map(|word| &*word.text);
     // A message of a commit is no path.
-    let message = |word: &str| step.is(&["git"]) && word.contains(char::is_whitespace);
-    for word in words.filter(|word| Some(*word) != pattern && !message(word)) {
-        names.extend(word.split(['=', '@', ':', ',']));
+    let message = |text: &str| step.is(&["git"]) && text.contains(char::is_whitespace);
+    let path = |word: &&Word| Some(&*word.text) != pattern && !message(&word.text);
+    for word in step.args.iter().filter(path) {
+        names.extend(word.text.split(['=', '@', ':', ',']).map(|part| Target::part(word, part)));
     }
     names
 }
 
-/// The files that a step writes, as far as its words tell.
-pub(super) fn written(step: &Step) -> Vec<&str> {
-    let mut files: Vec<&str> = step.written().collect();
-    let option = |names: &[&str]| value_of(&step.args, names);
-    match &*step.program {
-        "cp" | "install" | "ln" | "rsync" => {
-            let last = step.operands().skip(1).last();
-            files.extend(option(&["-t", "--target-directory"]).or(last));
-        }
-        "mv" | "tee" | "touch" | "mkdir" | "rm" | "rmdir" | "unlink" | "truncate" | "shred"
-        | "chmod" | "chown" | "chgrp" | "sponge" | "setfacl" | "patch" | "ed" | "ex" => {
-            files.extend(step.operands());
-        }
-        "find" if step.has("-delete") => files.extend(step.operands()),
-        "dd" => files.extend(step.args.iter().filter_map(|word| word.text.strip_prefix("of="))),
-        "sed" | "perl" | "yq" if step.flag("i", &["in-place", "inplace"]) => {
-            files.extend(step.operands());
-        }
-        "curl" => files.extend(option(&["-o", "--output", "--output-dir"])),
-        "wget" => files.extend(option(&["-O", "--output-document", "-P", "--directory-prefix"])),
-        "tar" | "bsdtar" => files.extend(option(&["-C", "--directory"])),
-        "unzip" => files.extend(option(&["-d"])),
-        "git" => {
-            if let Some(("checkout" | "restore" | "mv" | "rm", args)) = git(step) {
-                files.extend(args.iter().map(|word| &*word.text));
-            }
-        }
-        _ => {}
-    }
-    files
-}
+/// Names of files and directories that hold secrets, for words that may become one of them.
+pub(in crate::guard) const SECRETS: &[&str] = &[
+    ".env",
+    ".env.local",
+    ".env.production",
+    ".envrc",
+    ".netrc",
+    ".pgpass",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    ".vault-token",
+    ".my.cnf",
+    ".dockercfg",
+    ".boto",
+    ".s3cfg",
+    ".ssh",
+    ".gnupg",
+    ".password-store",
+    ".aws",
+    ".kube",
+    ".docker",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "credentials",
+    "credentials.json",
+    "secrets.json",
+    "secrets.yml",
+    "secrets.yaml",
+    "secrets.toml",
+    "shadow",
+    "config.json",
+];
+/// The same for what decides what others run.
+const PIPELINE_NAMES: &[&str] = &[
+    ".github",
+    ".git",
+    "workflows",
+    "hooks",
+    ".gitlab-ci.yml",
+    ".travis.yml",
+    ".drone.yml",
+    ".pre-commit-config.yaml",
+    ".circleci",
+    ".husky",
+    ".buildkite",
+];
 
 fn holds_credentials(path: &str) -> bool {
     const NAMES: &[&str] = &[
@@ -349,10 +418,10 @@ fn is_pipeline_file(path: &str) -> bool {
 }
 
 /// What decides what agents may do, or what is recorded of them.
-const AGENT_FILES: &[&str] =
+pub(super) const AGENT_FILES: &[&str] =
     &[".countersign", ".capseal", ".claude", ".codex", ".cursor", ".mcp.json", ".gemini"];
 
-fn is_agent_file(path: &str) -> bool {
+pub(super) fn is_agent_file(path: &str) -> bool {
     components(path).iter().any(|part| AGENT_FILES.contains(&&**part))
 }
 
@@ -363,7 +432,7 @@ fn names_agent_file(word: &str) -> bool {
 
 /// What writes a file by its name alone, after the shell has gone to where such files are.
 fn written_within(scene: &Scene<'_>) -> Option<String> {
-    let goes = |step: &Step| step.is(&["cd", "pushd"]) && step.operands().any(is_agent_file);
+    let goes = |step: &Step| step.goes_to().any(|to| to.may_be(AGENT_FILES, is_agent_file));
     let inside = scene.steps.iter().position(goes)?;
     let writes = |step: &&Step| !written(step).is_empty();
     scene.steps.iter().skip(inside).find(writes).map(Step::quote)

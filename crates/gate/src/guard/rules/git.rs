@@ -141,20 +141,6 @@ pub(super) static RULES: &[Rule] = &[
     },
 ];
 
-/// The subcommand of `git` and its arguments, behind options such as `-C dir`.
-pub(super) fn git(step: &Step) -> Option<(&str, &[Word])> {
-    const VALUED: &[&str] = &["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"];
-    if !step.is(&["git"]) {
-        return None;
-    }
-    let mut at = 0;
-    while let Some(word) = step.args.get(at).filter(|word| word.text.starts_with('-')) {
-        at += if VALUED.contains(&&*word.text) { 2 } else { 1 };
-    }
-    let (subcommand, args) = step.args.get(at..)?.split_first()?;
-    Some((&subcommand.text, args))
-}
-
 fn any(args: &[Word], test: impl Fn(&str) -> bool) -> bool {
     args.iter().any(|word| test(&word.text))
 }
@@ -168,7 +154,7 @@ fn option(args: &[Word], letter: char, long: &str) -> bool {
 }
 
 fn rewrites(step: &Step) -> bool {
-    let Some((subcommand, args)) = git(step) else { return false };
+    let Some((subcommand, args)) = step.git() else { return false };
     match subcommand {
         "push" => {
             option(args, 'f', "--force")
@@ -189,7 +175,7 @@ fn rewrites(step: &Step) -> bool {
 }
 
 fn discards(step: &Step) -> bool {
-    let Some((subcommand, args)) = git(step) else { return false };
+    let Some((subcommand, args)) = step.git() else { return false };
     let everything = |word: &str| matches!(word, "." | "./" | ":/" | "*");
     match subcommand {
         "reset" => any(args, |word| matches!(word, "--hard" | "--merge")),
@@ -215,7 +201,7 @@ fn discards(step: &Step) -> bool {
 }
 
 fn sends(step: &Step) -> bool {
-    let Some((subcommand, args)) = git(step) else { return false };
+    let Some((subcommand, args)) = step.git() else { return false };
     match subcommand {
         "push" | "send-email" | "send-pack" | "http-push" | "imap-send" => true,
         "remote" => any(args, |word| matches!(word, "add" | "set-url" | "rename")),
@@ -231,7 +217,7 @@ fn sends(step: &Step) -> bool {
 }
 
 fn writes_or_runs(step: &Step) -> bool {
-    let Some((subcommand, args)) = git(step) else { return false };
+    let Some((subcommand, args)) = step.git() else { return false };
     // Git takes the beginning of a long option for the whole.
     let long = |start: &str| any(args, |word| word.starts_with(start));
     let told = |word: &str| any(args, |arg| arg == word);
@@ -277,7 +263,7 @@ fn sets_program(step: &Step) -> bool {
             || key.starts_with("filter.")
             || key.starts_with("include")
     };
-    let Some((subcommand, args)) = git(step) else { return false };
+    let Some((subcommand, args)) = step.git() else { return false };
     let reads = reads_settings(args);
     let given = step.args.windows(2).any(|pair| match pair {
         [option, value] if option.text == "-c" => {

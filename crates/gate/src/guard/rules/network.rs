@@ -7,8 +7,6 @@ use crate::guard::rule::Example::{Offline, Run};
 use crate::guard::rule::{Matcher, Rule};
 use crate::guard::scene::Step;
 
-use super::git::git;
-
 /// The rule that holds only where no network was granted.
 pub(super) const NETWORK: &str = "network";
 
@@ -225,7 +223,7 @@ fn uses_network(step: &Step) -> bool {
     if step.is(&["curl", "wget"]) && stays_here(step) {
         return false;
     }
-    if let Some((subcommand, args)) = git(step) {
+    if let Some((subcommand, args)) = step.git() {
         let arg = |word: &str| args.iter().any(|arg| arg.text == word);
         return match subcommand {
             "clone" => !args.iter().any(|arg| is_local_repository(&arg.text)),

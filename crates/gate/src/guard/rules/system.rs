@@ -7,8 +7,9 @@ use crate::guard::place::components;
 use crate::guard::rule::Example::{Read, Run, Write};
 use crate::guard::rule::{Matcher, Rule};
 use crate::guard::scene::{Scene, Step};
+use crate::guard::written::written;
 
-use super::files::{touched_for_writing, written};
+use super::files::touched_for_writing;
 
 pub(super) static RULES: &[Rule] = &[
     Rule {
@@ -245,7 +246,7 @@ fn persists(scene: &Scene<'_>) -> Option<String> {
                 && matches!(step.subcommand().0, "load" | "bootstrap" | "submit")
             || step.is(&["at", "batch", "systemd-run", "update-rc.d", "chkconfig", "anacron"])
     });
-    commands.or_else(|| touched_for_writing(scene, is_run_later))
+    commands.or_else(|| touched_for_writing(scene, &[], is_run_later))
 }
 
 /// Files that something else runs: at login, at start, at a time.
@@ -293,7 +294,7 @@ fn writes_system(scene: &Scene<'_>) -> Option<String> {
     let by_step = scene.find(|step| {
         // Deleting the root has a rule of its own.
         let root = |path: &str| step.is(&["rm"]) && place(path) == Place::Root;
-        written(step).into_iter().any(|path| outside(path) && !root(path))
+        written(step).into_iter().any(|to| outside(to.text) && !root(to.text))
     });
     by_step.or_else(|| {
         let writes = !matches!(scene.action.tool, "exec" | "file_read");

@@ -30,6 +30,7 @@ impl Parser<'_> {
                     self.at += next.len_utf8();
                     word.globs |= matches!(next, '*' | '?' | '[');
                     word.braces |= next == ',' && word.text.contains('{');
+                    word.brace |= next == '{';
                     word.text.push(next);
                 }
             }
@@ -155,14 +156,16 @@ impl Parser<'_> {
 
     fn variable(&mut self, name: &str, word: &mut Word, quoted: bool) {
         let value = self.variables.get(name).filter(|value| {
-            self.expanded += value.len();
+            self.expanded += value.text.len();
             // A few variables that double each other would fill any memory.
             self.expanded <= EXPANSION_BYTES_MAX
         });
         match (name, value) {
             (_, Some(value)) => {
-                word.splits |= !quoted && value.contains(char::is_whitespace);
-                word.text.push_str(value);
+                word.splits |= !quoted && value.text.contains(char::is_whitespace);
+                word.globs |= (value.found || !quoted) && value.text.contains(['*', '?', '[']);
+                word.brace |= value.found && value.text.contains('{');
+                word.text.push_str(&value.text);
             }
             ("HOME", None) => word.text.push('~'),
             ("PWD", None) => word.text.push('.'),

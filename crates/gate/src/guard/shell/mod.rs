@@ -92,12 +92,20 @@ struct Body {
     of: Option<usize>,
 }
 
+/// What a variable holds.
+#[derive(Debug, Clone)]
+struct Value {
+    text: String,
+    /// Whether it is one of the names that the text stands for, as in a loop over them.
+    found: bool,
+}
+
 struct Parser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
     script: Script,
-    variables: BTreeMap<String, String>,
+    variables: BTreeMap<String, Value>,
     function: Option<String>,
     bodies: Vec<Body>,
     /// Whether a backtick closes rather than opens.
@@ -372,6 +380,7 @@ impl<'a> Parser<'a> {
             return;
         }
         if HEADS.contains(&keyword) {
+            self.remember_loop(&words);
             return;
         }
         self.remember(&words);
@@ -402,11 +411,27 @@ impl<'a> Parser<'a> {
         for word in words.iter().skip(usize::from(declares)) {
             match word.assignment() {
                 Some((name, value)) if word.known => {
-                    self.variables.insert(name.to_owned(), value.to_owned());
+                    let value = Value { text: value.to_owned(), found: false };
+                    self.variables.insert(name.to_owned(), value);
                 }
                 Some((name, _)) => drop(self.variables.remove(name)),
                 None => break,
             }
+        }
+        if words.first().is_some_and(|word| READERS.contains(&&*word.text)) {
+            words.iter().for_each(|word| drop(self.variables.remove(&word.text)));
+        }
+    }
+
+    /// Keeps what the variable of a loop goes through, if that is one word.
+    fn remember_loop(&mut self, words: &[Word]) {
+        let [_, name, rest @ ..] = words else { return };
+        match rest {
+            [within, over] if within.text == "in" && over.known => {
+                let value = Value { text: over.text.clone(), found: true };
+                self.variables.insert(name.text.clone(), value);
+            }
+            _ => drop(self.variables.remove(&name.text)),
         }
     }
 }
@@ -428,5 +453,7 @@ const LEADS: &[&str] =
 const ENDS: &[&str] = &["done", "fi", "esac"];
 /// Words that begin something that is no command.
 const HEADS: &[&str] = &["for", "select", "case", "function"];
+/// Programs that set variables to what they read.
+const READERS: &[&str] = &["read", "mapfile", "readarray", "getopts"];
 /// Programs that set variables.
 const DECLARES: &[&str] = &["export", "declare", "local", "readonly", "typeset"];

@@ -1,0 +1,191 @@
+//! `countersign work claim`, `renew` and `release`.
+
+use std::time::Duration;
+
+use countersign_protocol::work::Lease;
+use serde_json::json;
+
+use super::item::{explain_work, find};
+use super::{holder, length_of_time, usual_holder};
+use crate::questions::without_secrets;
+use crate::{Caller, CommandError, Exit, Format};
+
+/// Hold an item for a time; prints the number of the lease, which later commands need
+#[derive(Debug, clap::Args)]
+pub(super) struct ClaimArgs {
+    /// The item: its id, the beginning of it, or its label
+    item: String,
+    /// Who holds it; you, if nobody is named
+    #[arg(long = "as", value_name = "NAME", value_parser = holder)]
+    holder: Option<String>,
+    /// The session that works on it; a new id if none is named
+    #[arg(long, value_name = "ID", value_parser = holder)]
+    session: Option<String>,
+    /// For how long, such as `90s`, `10m` or `2h`
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = length_of_time)]
+    length: Duration,
+}
+
+/// Which lease, as its holder presents it.
+#[derive(Debug, clap::Args)]
+pub(super) struct PresentedLease {
+    /// The number of the lease; an agent that `work run` started need not name it
+    #[arg(long, value_name = "NUMBER")]
+    lease: Option<u64>,
+    /// The session that holds it
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+/// The variables that an agent is started with.
+const LEASE_VARIABLE: &str = "COUNTERSIGN_LEASE";
+const SESSION_VARIABLE: &str = "COUNTERSIGN_SESSION";
+
+impl PresentedLease {
+    /// The number of the lease: the one that was named, else the one that this process was given.
+    pub(super) fn epoch(&self) -> Result<u64, CommandError> {
+        lease_number(self.lease)?.ok_or_else(|| {
+            CommandError::usage("no lease was named")
+                .with_hint("name it with `--lease NUMBER`; `countersign work claim` prints it")
+        })
+    }
+}
+
+fn lease_number(named: Option<u64>) -> Result<Option<u64>, CommandError> {
+    match (named, std::env::var(LEASE_VARIABLE)) {
+        (Some(epoch), _) => Ok(Some(epoch)),
+        (None, Ok(given)) => given.parse().map(Some).map_err(|_| {
+            CommandError::usage(format!("`{LEASE_VARIABLE}` is `{given}`, which is no number"))
+        }),
+        (None, Err(_)) => Ok(None),
+    }
+}
+
+/// Hold an item longer
+#[derive(Debug, clap::Args)]
+pub(super) struct RenewArgs {
+    /// The item: its id, the beginning of it, or its label
+    item: String,
+    #[command(flatten)]
+    presented: PresentedLease,
+    /// For how long from now, such as `90s`, `10m` or `2h`
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = length_of_time)]
+    length: Duration,
+}
+
+/// Let an item go
+#[derive(Debug, clap::Args)]
+pub(super) struct ReleaseArgs {
+    /// The item: its id, the beginning of it, or its label
+    item: String,
+    /// The number of the lease
+    #[arg(long, value_name = "NUMBER")]
+    lease: Option<u64>,
+    /// Take it away from whoever holds it, as an operator
+    #[arg(long, requires = "reason", conflicts_with = "lease")]
+    force: bool,
+    /// Why, for the record
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+pub(super) fn claim(args: &ClaimArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
+    let workspace = caller.workspace()?;
+    let item = find(&workspace, &args.item)?;
+    let holder = args.holder.clone().unwrap_or_else(usual_holder);
+    let millis = millis(args.length);
+    let claimed = item.claim(&holder, args.session.as_deref(), millis, false);
+    let lease = claimed.map_err(explain_work)?.lease;
+    match caller.output.format() {
+        Format::Json => caller.output.json(&lease_json(&item.id().to_string(), &lease))?,
+        Format::Text => {
+            caller.output.line(lease.epoch)?;
+            caller.output.note(format_args!(
+                "{} holds {} with lease {} until {} (session {})",
+                lease.holder, lease.phase, lease.epoch, lease.expires_at, lease.session_id
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) fn renew(args: &RenewArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
+    let workspace = caller.workspace()?;
+    let item = find(&workspace, &args.item)?;
+    let epoch = args.presented.epoch()?;
+    let session = session_of(&item, &args.presented, epoch)?;
+    let until = item.renew(epoch, &session, millis(args.length)).map_err(explain_work)?;
+    match caller.output.format() {
+        Format::Json => caller.output.json(&json!({ "epoch": epoch, "expires_at": until }))?,
+        Format::Text => caller.output.line(until)?,
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) fn release(args: &ReleaseArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
+    let workspace = caller.workspace()?;
+    let item = find(&workspace, &args.item)?;
+    let reason = args.reason.as_deref().map(without_secrets);
+    let epoch = match (args.force, lease_number(args.lease)?) {
+        (false, Some(epoch)) => epoch,
+        (false, None) => {
+            return Err(CommandError::usage("no lease was named").with_hint(
+                "name it with `--lease NUMBER`, or take it away with `--force --reason …`",
+            ));
+        }
+        (true, _) => {
+            let held = item.look(|state| state.lease.as_ref().map(|lease| lease.epoch));
+            let held = held.map_err(|error| explain_work(error.into()))?;
+            held.ok_or_else(|| CommandError::no("nobody holds it"))?
+        }
+    };
+    let (reason, by) = match args.force {
+        true => (reason.unwrap_or_default(), Some("operator")),
+        false => (reason.unwrap_or_else(|| "released by hand".to_owned()), None),
+    };
+    item.release(epoch, None, &reason, by).map_err(explain_work)?;
+    match caller.output.format() {
+        Format::Json => caller.output.json(&json!({ "epoch": epoch, "released": true }))?,
+        Format::Text => caller.output.success(format_args!("lease {epoch} is released")),
+    }
+    Ok(Exit::Done)
+}
+
+/// The session of a lease: the one that was named, else the one that holds it.
+pub(super) fn session_of(
+    item: &countersign_runtime::work::WorkItem,
+    presented: &PresentedLease,
+    epoch: u64,
+) -> Result<String, CommandError> {
+    if let Some(session) = &presented.session {
+        return Ok(session.clone());
+    }
+    if let Ok(session) = std::env::var(SESSION_VARIABLE)
+        && presented.lease.is_none()
+    {
+        return Ok(session);
+    }
+    let found = item.look(|state| {
+        let held = state.lease.as_ref().filter(|lease| lease.epoch == epoch);
+        let held = held.map(|lease| lease.session_id.clone());
+        held.or_else(|| state.exits.get(&epoch).map(|past| past.session_id.clone()))
+    });
+    let found = found.map_err(|error| explain_work(error.into()))?;
+    // A lease that holds nothing any more is refused by the item itself, which records it.
+    Ok(found.unwrap_or_else(|| "unknown".to_owned()))
+}
+
+fn millis(length: Duration) -> i64 {
+    i64::try_from(length.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn lease_json(item: &str, lease: &Lease) -> serde_json::Value {
+    json!({
+        "item": item,
+        "holder": lease.holder,
+        "session_id": lease.session_id,
+        "epoch": lease.epoch,
+        "phase": lease.phase,
+        "expires_at": lease.expires_at,
+    })
+}

@@ -1,0 +1,237 @@
+//! `work dispatch`: agents for every phase, until nothing is left; and a dispatcher that is killed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    answer, command, copy, done, events, links, open, run, says, types, verify, workspace,
+};
+use crate::place::Place;
+
+fn settings(place: &Place, text: &str) {
+    std::fs::write(place.path().join("countersign.toml"), text).unwrap();
+}
+
+/// Settings whose agents finish each phase at once.
+fn quick(lease_seconds: u64, parallel: usize) -> String {
+    let mut text = format!(
+        "[work]\nlease_seconds = {lease_seconds}\nattempts = 1000\nparallel = {parallel}\n"
+    );
+    for (phase, name) in [
+        ("DRAFT", "drafter"),
+        ("IMPLEMENTATION", "author"),
+        ("READY_FOR_REVIEW", "coordinator"),
+        ("REVIEW", "critic"),
+        ("READY_FOR_MERGE", "merger"),
+    ] {
+        let script = serde_json::to_string(&says(phase, "completed")).unwrap();
+        text += &format!(
+            "[work.agents.{phase}]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", {script}]\n"
+        );
+    }
+    text + "[work.ci]\ncommand = [\"true\"]\n"
+}
+
+#[test]
+fn five_small_agents_take_an_item_from_draft_to_completed() {
+    let place = workspace();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/work");
+    copy(&example, &place.path());
+    let item = done(&place, &["work", "open", "say hello", "--label", "W-00042"]);
+
+    let first = run(&place, &["work", "dispatch"]);
+    assert_eq!(first.code, 3, "{first}");
+    assert!(
+        first.stdout().contains(
+            "was ended by signal 6, without a signal; it said: out of memory; free again"
+        ),
+        "{first}"
+    );
+    let shown = answer(&place, &["work", "show", &item]);
+    assert_eq!(shown["state"]["blocked_from"], json!("REVIEW"), "{first}");
+
+    std::fs::write(place.path().join("build/audience.txt"), "everybody\n").unwrap();
+    done(&place, &["work", "unblock", "W-00042", "--reason", "everybody is greeted"]);
+    let second = run(&place, &["work", "dispatch"]);
+    assert_eq!(second.code, 0, "{second}");
+
+    let recorded = events(&place, &item);
+    let left: Vec<(&str, &str, &str, &str)> = recorded
+        .iter()
+        .filter(|(event_type, _)| event_type == "agent_session_completed")
+        .map(|(_, it)| {
+            let text = |name: &str| it[name].as_str().unwrap();
+            (text("actor_id"), text("phase_completed"), text("next_phase"), text("channel"))
+        })
+        .collect();
+    assert_eq!(
+        left,
+        [
+            ("drafter", "DRAFT", "IMPLEMENTATION", "descriptor"),
+            ("implementer", "IMPLEMENTATION", "CI_PENDING", "descriptor"),
+            ("ci", "CI_PENDING", "READY_FOR_REVIEW", "runner"),
+            ("coordinator", "READY_FOR_REVIEW", "REVIEW", "stdout"),
+            ("reviewer", "REVIEW", "BLOCKED", "descriptor"),
+            ("reviewer", "REVIEW", "READY_FOR_MERGE", "descriptor"),
+            ("merger", "READY_FOR_MERGE", "COMPLETED", "descriptor"),
+        ]
+    );
+    // The item and all of its sessions verify, and each names the other.
+    verify(&place, &item, 0);
+    let sessions: Vec<String> = recorded
+        .iter()
+        .filter(|(event_type, _)| event_type == "lease_granted")
+        .map(|(_, it)| it["session_id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(sessions.len(), 8);
+    for session in &sessions {
+        verify(&place, session, 0);
+        assert_eq!(links(&place, session)["work"]["trace_id"], json!(item));
+    }
+    let linked: Vec<&Value> = recorded.iter().map(|(_, it)| &it["links"]["session"]).collect();
+    assert!(sessions.iter().filter(|it| linked.contains(&&json!(it))).count() == 7);
+    // Sealed into one file it is still whole.
+    let sealed = run(&place, &["seal", &item, "-o", "hello.cap"]);
+    assert_eq!(sealed.code, 0, "{sealed}");
+    let verified = run(&place, &["verify", "hello.cap", "--no-write"]);
+    assert_eq!(verified.code, 0, "{verified}");
+
+    let figures = answer(&place, &["work", "stats"]);
+    assert_eq!(
+        (&figures["items"], &figures["completed"], &figures["phases"]["IMPLEMENTATION"]["retries"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
+}
+
+#[test]
+fn settings_that_are_wrong_or_missing_are_told_before_anything_is_claimed() {
+    let place = workspace();
+    let item = open(&place, "say hello");
+    let missing = run(&place, &["work", "dispatch"]);
+    assert_eq!(missing.code, 1, "{missing}");
+    assert!(missing.stderr.contains("there are no settings at"), "{missing}");
+    settings(&place, "[work]\nparalel = 2\n");
+    let wrong = run(&place, &["work", "dispatch"]);
+    assert_eq!(wrong.code, 3, "{wrong}");
+    assert!(wrong.stderr.contains("did you mean `parallel`?"), "{wrong}");
+    assert_eq!(types(&events(&place, &item)), ["work_opened"]);
+}
+
+#[test]
+fn ci_that_moves_the_commit_is_given_up_after_its_attempts() {
+    let place = workspace();
+    let git = |arguments: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        git.args(["-c", "user.name=n", "-c", "user.email=e@example.org"]).args(arguments);
+        assert!(git.current_dir(place.path()).output().unwrap().status.success());
+    };
+    git(&["init", "-q"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "one"]);
+    let moving = "git -c user.name=n -c user.email=e@example.org commit -q --allow-empty -m more";
+    settings(
+        &place,
+        &format!("[work]\nattempts = 2\n[work.ci]\ncommand = [\"sh\", \"-c\", \"{moving}\"]\n"),
+    );
+    let item = done(&place, &["work", "open", "x", "--phase", "CI_PENDING"]);
+    let ran = run(&place, &["work", "dispatch"]);
+    assert_eq!(ran.code, 3, "{ran}");
+    let recorded = events(&place, &item);
+    assert_eq!(types(&recorded).iter().filter(|it| **it == "lease_granted").count(), 2);
+    let (_, last) = recorded.last().unwrap();
+    assert_eq!(
+        (&last["next_phase"], &last["ci"]["exit_status"]),
+        (&json!("BLOCKED"), &Value::Null)
+    );
+    verify(&place, &item, 4);
+}
+
+#[test]
+fn one_name_for_author_and_reviewer_is_refused_and_the_rest_goes_on() {
+    let place = workspace();
+    settings(&place, &quick(30, 2).replace("\"critic\"", "\"author\""));
+    let strict = open(&place, "by the book");
+    let lax = done(&place, &["work", "open", "alone", "--author-may-review"]);
+    let ran = run(&place, &["work", "dispatch"]);
+    assert_eq!(ran.code, 3, "{ran}");
+    assert!(
+        ran.stderr.contains("`author` worked on the implementation and cannot review it"),
+        "{ran}"
+    );
+    let phase = |item: &str| answer(&place, &["work", "show", item])["state"]["phase"].clone();
+    assert_eq!((phase(&strict), phase(&lax)), (json!("REVIEW"), json!("COMPLETED")));
+}
+
+#[test]
+fn a_dispatcher_that_follows_takes_on_what_is_opened_later() {
+    let place = workspace();
+    settings(&place, &quick(30, 2));
+    let mut dispatcher = command(&place, &["work", "dispatch", "--follow", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut news =
+        std::io::BufRead::lines(std::io::BufReader::new(dispatcher.stdout.take().unwrap()));
+    let item = open(&place, "say hello");
+    let completed = news.find_map(|line| {
+        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        (line["next_phase"] == json!("COMPLETED")).then_some(line)
+    });
+    assert_eq!(completed.unwrap()["item"], json!(item));
+    let process = rustix::process::Pid::from_child(&dispatcher);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert!(dispatcher.wait().unwrap().success());
+    verify(&place, &item, 0);
+}
+
+#[test]
+fn a_dispatcher_killed_at_random_a_hundred_times_loses_nothing_and_completes_nothing_twice() {
+    let place = workspace();
+    settings(&place, &quick(1, 4));
+    let items: Vec<String> =
+        (0..12).map(|number| open(&place, &format!("item {number}"))).collect();
+    // A small generator of our own: the moments are the same in every run, as far as clocks allow.
+    let mut seed = 0x9e37_79b9_u64;
+    for _ in 0..100 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut dispatcher = command(&place, &["work", "dispatch"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(seed >> 57));
+        dispatcher.kill().unwrap();
+        dispatcher.wait().unwrap();
+    }
+    let finished = run(&place, &["work", "dispatch"]);
+    assert_eq!(finished.code, 0, "{finished}");
+    let mut attempts = BTreeMap::new();
+    for item in &items {
+        let recorded = events(&place, item);
+        let completed = recorded.iter().filter(|(_, it)| it["next_phase"] == json!("COMPLETED"));
+        assert_eq!(completed.count(), 1, "{item}");
+        let left: Vec<&Value> = recorded
+            .iter()
+            .filter(|(event_type, _)| event_type == "agent_session_completed")
+            .map(|(_, it)| &it["phase_completed"])
+            .collect();
+        assert_eq!(
+            left,
+            [
+                "DRAFT",
+                "IMPLEMENTATION",
+                "CI_PENDING",
+                "READY_FOR_REVIEW",
+                "REVIEW",
+                "READY_FOR_MERGE"
+            ]
+        );
+        verify(&place, item, 0);
+        attempts.insert(item, types(&recorded).iter().filter(|it| **it == "lease_granted").count());
+    }
+    // The killing did hit: somewhere a lease ran out and was granted anew.
+    assert!(attempts.values().any(|count| *count > 6), "{attempts:?}");
+}
