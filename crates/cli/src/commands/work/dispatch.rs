@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use countersign_format::exit::WorkPhase;
+use countersign_runtime::task::{TASK_BYTES_MAX, TaskFault};
 use countersign_runtime::work::{Dispatcher, SETTINGS_NAME, WorkSettings};
 use serde_json::json;
 
@@ -44,9 +45,6 @@ const EXAMPLE: &str = "countersign.toml:
 
   [work.ci]
   command = [\"make\", \"test\"]";
-
-/// Bytes of a settings file.
-const SETTINGS_BYTES_MAX: usize = 1 << 20;
 
 pub(super) fn run(args: &DispatchArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
     require_exit_protocol()?;
@@ -120,10 +118,13 @@ fn read(path: &Path) -> Result<WorkSettings, CommandError> {
         return Err(CommandError::failed(format!("there are no settings at `{}`", path.display()))
             .with_hint("run `countersign work dispatch --help` to see what they look like"));
     }
-    let document = source.read(SETTINGS_BYTES_MAX)?;
+    let document = source.read(TASK_BYTES_MAX)?;
     let not_settings = |details: Vec<String>| {
         CommandError::no(format!("`{}` cannot be used", path.display())).with_details(details)
     };
+    if document.length > TASK_BYTES_MAX {
+        return Err(not_settings(vec![TaskFault::too_long(document.length).to_string()]));
+    }
     let text = std::str::from_utf8(&document.bytes)
         .map_err(|error| not_settings(vec![format!("it is not UTF-8: {error}")]))?;
     WorkSettings::parse(text)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use countersign_format::exit::{ExitSignal, INPUT_BYTES_MAX};
+use countersign_format::exit::{ExitSignal, ExitSignalError, INPUT_BYTES_MAX};
 use countersign_protocol::work::{SignalChannel, WorkExit};
 use countersign_runtime::secrets::Redactor;
 use countersign_runtime::work::{ExitAnswer, UnusableSignal};
@@ -39,7 +39,9 @@ pub(super) fn run(args: &ExitArgs, caller: &mut Caller) -> Result<Exit, CommandE
     let stored = workspace.put_artifact(text.as_bytes(), "application/json");
     let stored = stored.map_err(explain_work)?;
     let read = match document.length > INPUT_BYTES_MAX {
-        true => ExitSignal::from_json_bytes(&document.bytes),
+        true => {
+            Err(ExitSignalError::InputTooLarge { actual: document.length, max: INPUT_BYTES_MAX })
+        }
         false => ExitSignal::from_json(&text),
     };
     let signal = match read {
