@@ -310,7 +310,7 @@ TYPES = KEY_EVENTS + MANDATORY + tuple("""trace_opened trace_checkpointed trace_
     tool_intent_reviewed tool_execution_started tool_execution_completed tool_execution_failed artifact_recorded
     artifact_redacted verification_run_started coverage_reported session_aborted session_failed session_recovered
     tools_listed work_opened lease_granted lease_renewed lease_released agent_session_completed exit_refused
-    work_unblocked clock_confirmed flow_started step_dispatched step_answered files_applied step_escalated flow_finished
+    work_unblocked clock_confirmed flow_started step_dispatched step_skipped step_answered files_applied step_escalated flow_finished
     answer_given""".split())
 
 

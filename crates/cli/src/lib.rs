@@ -10,6 +10,7 @@ mod narration;
 mod output;
 mod passphrase;
 mod place;
+mod prompt;
 mod questions;
 
 use std::path::PathBuf;

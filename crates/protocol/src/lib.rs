@@ -8,6 +8,7 @@
 
 pub mod chain;
 mod ending;
+pub mod flow;
 pub mod log;
 mod parts;
 pub mod receipts;

@@ -6,6 +6,7 @@ use countersign_format::risk::RiskClass;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 
+use crate::flow::FlowRefusal;
 use crate::work::WorkRefusal;
 
 /// Why something may not happen. An answer, not an error.
@@ -14,6 +15,9 @@ pub enum Refusal {
     /// A work item is not to be moved like this.
     #[error("{0}")]
     Work(#[from] WorkRefusal),
+    /// A flow does not go on like this.
+    #[error("{0}")]
+    Flow(#[from] FlowRefusal),
     /// The trace must begin with something else.
     #[error("a trace cannot begin with `{}`", found.as_str())]
     WrongFirstEvent {

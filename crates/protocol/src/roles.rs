@@ -76,6 +76,7 @@ pub fn allowed(kind: TraceKind, event: EventType) -> &'static [Role] {
         TraceKind::Flow => match event {
             T::FlowStarted
             | T::StepDispatched
+            | T::StepSkipped
             | T::StepAnswered
             | T::FilesApplied
             | T::StepEscalated

@@ -46,7 +46,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("work", "work_unblocked clock_confirmed", "operator"),
     (
         "flow",
-        "flow_started step_dispatched step_answered files_applied step_escalated \
+        "flow_started step_dispatched step_skipped step_answered files_applied step_escalated \
          flow_finished artifact_redacted",
         "recorder",
     ),

@@ -9,6 +9,7 @@ mod calls;
 mod cap;
 mod clock;
 mod crowd;
+mod flow;
 mod gate;
 mod growth;
 mod home;
@@ -88,6 +89,7 @@ const FIGURES: &[Figure] = &[
     ("verify-5m", verify::measure_many),
     ("cap", cap::measure),
     ("work", work::measure),
+    ("flow", flow::measure),
     ("start", start::measure),
     ("tidy", tidy::measure),
 ];

@@ -102,7 +102,7 @@ pub fn summarise(path: &Path, id: Ulid) -> io::Result<Option<TraceSession>> {
             session.ended_at = Some(event.created_at);
         }
         if let Some(outcome) = event.payload.get("outcome")
-            && event.event_type == EventType::FinalStatementSigned
+            && matches!(event.event_type, EventType::FinalStatementSigned | EventType::FlowFinished)
         {
             session.unknown.insert("outcome".into(), outcome.clone());
         }

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod conduct;
 pub mod coverage;
 pub mod disk;
+pub mod flow;
 pub mod gate;
 pub mod git;
 pub mod index;

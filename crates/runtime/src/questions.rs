@@ -9,6 +9,7 @@ use countersign_format::id::Ulid;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_gate::GateRequest;
+use countersign_protocol::flow::{AnswerForm, FlowRefusal, WayOut};
 use countersign_protocol::recording::RecordingCommand;
 use countersign_protocol::session::SessionCommand;
 use countersign_protocol::{Refusal, ReviewDecision};
@@ -48,6 +49,12 @@ pub struct Question {
     pub call: Option<ToolCall>,
     /// What an outside agent wants to do, as it was put to the gate.
     pub request: Option<GateRequest>,
+    /// What can be answered, where it is more than yes or no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub form: Option<AnswerForm>,
+    /// What counts if nobody answers, where that is not no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
     /// The kind of trace that waits.
     #[serde(skip)]
     pub kind: TraceKind,
@@ -58,12 +65,14 @@ pub struct Question {
 }
 
 /// What a person says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum PersonsAnswer {
     /// It may happen.
     Yes,
     /// It may not.
     No,
+    /// This, to a question of a flow.
+    Said(Value),
 }
 
 impl Workspace {
@@ -94,15 +103,18 @@ impl Workspace {
         Ok((questions, unreadable))
     }
 
-    /// The questions of one session.
+    /// The questions of one trace.
     ///
     /// # Errors
     /// The trace cannot be read.
     pub fn questions_of(&self, id: Ulid) -> Result<Vec<Question>, WorkspaceError> {
-        self.questions_in(id, TraceKind::Session)
+        self.questions_in(id, self.kind_of(id)?)
     }
 
     fn questions_in(&self, id: Ulid, kind: TraceKind) -> Result<Vec<Question>, WorkspaceError> {
+        if kind == TraceKind::Flow {
+            return self.questions_of_flow(id);
+        }
         let waiting: Vec<u64> = match kind {
             TraceKind::Recording => self.recording(id)?.look(|state| {
                 let intents = state.intents.iter();
@@ -163,6 +175,8 @@ impl Workspace {
             input,
             call,
             request,
+            form: None,
+            default: None,
             kind,
             asked_at: intent.created_at,
             deadline: None,
@@ -181,20 +195,27 @@ impl Workspace {
     ) -> Result<Recorded, WorkspaceError> {
         let not_open = || WriteError::Refused(Refusal::NotAsked { id: question.id.clone() });
         let id: Ulid = question.trace_id.parse().map_err(|_| not_open())?;
-        let decision = match answer {
-            PersonsAnswer::Yes => ReviewDecision::Approved,
-            PersonsAnswer::No => ReviewDecision::Blocked,
-        };
-        let said = match answer {
-            PersonsAnswer::Yes => "a person approved it",
-            PersonsAnswer::No => "a person refused it",
+        if let Some(form) = &question.form {
+            let answered = self.answer_flow(id, question, in_form(form, answer), reason);
+            return match answered {
+                Err(WorkspaceError::Write(WriteError::Refused(Refusal::Flow(
+                    FlowRefusal::NotOpen { .. },
+                )))) => Err(not_open().into()),
+                other => other,
+            };
+        }
+        let (decision, said) = match answer {
+            PersonsAnswer::Yes => (ReviewDecision::Approved, "a person approved it"),
+            PersonsAnswer::No | PersonsAnswer::Said(_) => {
+                (ReviewDecision::Blocked, "a person refused it")
+            }
         };
         let reason = reason.map_or_else(|| said.to_owned(), countersign_format::text::to_nfc);
         if question.kind == TraceKind::Work {
             return match answer {
                 PersonsAnswer::Yes => self.work(id)?.unblock_recorded(&reason),
                 // It is blocked already, and stays so.
-                PersonsAnswer::No => Ok(Recorded { events: Vec::new(), log_lag: None }),
+                _ => Ok(Recorded { events: Vec::new(), log_lag: None }),
             };
         }
         let channel = self.operator_channel()?.to_owned();
@@ -232,9 +253,21 @@ impl Workspace {
     }
 }
 
+/// A person's words in the form that a flow wants.
+fn in_form(form: &AnswerForm, answer: PersonsAnswer) -> Value {
+    match (form, answer) {
+        (AnswerForm::Way, PersonsAnswer::Yes) => WayOut::Continue {}.to_value(),
+        (AnswerForm::Way, PersonsAnswer::No) => WayOut::Stop {}.to_value(),
+        (AnswerForm::Way, PersonsAnswer::Said(answer)) => WayOut::Retry { answer }.to_value(),
+        (_, PersonsAnswer::Yes) => Value::Bool(true),
+        (_, PersonsAnswer::No) => Value::Bool(false),
+        (_, PersonsAnswer::Said(answer)) => answer,
+    }
+}
+
 /// Whether traces of this kind ask people about intents.
 const fn asks(kind: TraceKind) -> bool {
-    matches!(kind, TraceKind::Session | TraceKind::Recording)
+    matches!(kind, TraceKind::Session | TraceKind::Recording | TraceKind::Flow)
 }
 
 /// What an outside agent wants to do, in one line.

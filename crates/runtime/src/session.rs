@@ -10,6 +10,7 @@ use countersign_format::key::AgentIdentity;
 use countersign_format::report::VerificationReport;
 use countersign_format::role::Role;
 use countersign_protocol::LogPin;
+use countersign_protocol::flow::FlowCommand;
 use countersign_protocol::recording::RecordingCommand;
 use countersign_protocol::session::{SessionCommand, SessionOpening, SessionState};
 use countersign_verify::Profile;
@@ -117,7 +118,14 @@ impl Session {
     /// # Errors
     /// Somebody has it.
     pub fn take_run(&self) -> Result<RunningSession, WorkspaceError> {
-        let dir = self.workspace().store().ledger_dir(LedgerId::Trace(self.id()));
+        self.workspace().take_run(self.id())
+    }
+}
+
+impl Workspace {
+    /// Takes the right to run a session or flow: one process at a time.
+    pub(crate) fn take_run(&self, id: Ulid) -> Result<RunningSession, WorkspaceError> {
+        let dir = self.store().ledger_dir(LedgerId::Trace(id));
         let doing = "take the session's run lock";
         let mut open = File::options();
         open.create(true).truncate(false).write(true);
@@ -126,14 +134,12 @@ impl Session {
         match file.try_lock() {
             Ok(()) => Ok(RunningSession { _lock: file }),
             Err(TryLockError::WouldBlock) => {
-                Err(WorkspaceError::SessionRuns { id: self.id().to_string() })
+                Err(WorkspaceError::SessionRuns { id: id.to_string() })
             }
             Err(TryLockError::Error(source)) => Err(WorkspaceError::Io { doing, source }),
         }
     }
-}
 
-impl Workspace {
     /// Binds the input of a tool as it was before secrets were taken out of it.
     pub(crate) fn bind_input(&self, trace: Ulid, raw: &[u8]) -> Result<Hash, WorkspaceError> {
         let bound = self.shared.log.look(|log| {
@@ -147,7 +153,7 @@ impl Workspace {
         Ok(bound)
     }
 
-    /// Ends a session or recording as its operator. Gives what the log could not be told.
+    /// Ends a session, recording or flow as its operator. Gives what the log could not be told.
     ///
     /// # Errors
     /// It has ended already, or the abort could not be recorded.
@@ -157,6 +163,7 @@ impl Workspace {
             TraceKind::Recording => {
                 self.recording(id)?.submit(RecordingCommand::Abort { reason })?
             }
+            TraceKind::Flow => self.flow(id)?.submit(FlowCommand::Abort { reason })?,
             _ => self.session(id)?.submit(SessionCommand::Abort { reason })?,
         };
         self.keep_summary(id);

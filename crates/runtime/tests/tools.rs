@@ -37,6 +37,7 @@ impl Place {
 
     fn setting(&self) -> ToolSetting {
         ToolSetting {
+            read_only: false,
             root: self.root.clone(),
             hidden: vec![self.root.join(".countersign"), self.root.join("vault/deep")],
             write: Vec::new(),

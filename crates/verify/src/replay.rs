@@ -5,6 +5,7 @@
 use countersign_format::event::{Event, EventType, TraceKind};
 use countersign_format::report::FailureCode;
 use countersign_format::shape::Dialect;
+use countersign_protocol::flow::FlowState;
 use countersign_protocol::receipts::IntendedAction;
 use countersign_protocol::recording::RecordingState;
 use countersign_protocol::session::SessionState;
@@ -20,6 +21,7 @@ pub(crate) enum Replay {
     Recording(Box<RecordingState>),
     Session(Box<SessionState>),
     Work(Box<WorkState>),
+    Flow(Box<FlowState>),
     /// A session of schema 1.0.
     Unlinked(Box<UnlinkedSession>),
     /// Of such traces this version knows the roles only.
@@ -31,6 +33,7 @@ impl Replay {
         match (kind, dialect) {
             (TraceKind::Recording, _) => Self::Recording(Box::default()),
             (TraceKind::Work, _) => Self::Work(Box::default()),
+            (TraceKind::Flow, _) => Self::Flow(Box::default()),
             (TraceKind::Session, Dialect::V1_1) => Self::Session(Box::default()),
             (TraceKind::Session, Dialect::V1_0) => Self::Unlinked(Box::default()),
             _ => Self::Roles(kind),
@@ -47,7 +50,7 @@ impl Replay {
         match self {
             Self::Recording(state) => state.executions.get(&seq).map(|open| &open.action),
             Self::Session(state) => state.executions.get(&seq).and_then(|it| it.action.as_ref()),
-            Self::Work(_) | Self::Unlinked(_) | Self::Roles(_) => None,
+            Self::Work(_) | Self::Flow(_) | Self::Unlinked(_) | Self::Roles(_) => None,
         }
     }
 
@@ -56,7 +59,7 @@ impl Replay {
         match self {
             Self::Recording(state) => state.intents.get(&seq).map(|open| &open.action),
             Self::Session(state) => state.intents.get(&seq).map(|intent| &intent.action),
-            Self::Work(_) | Self::Unlinked(_) | Self::Roles(_) => None,
+            Self::Work(_) | Self::Flow(_) | Self::Unlinked(_) | Self::Roles(_) => None,
         }
     }
 
@@ -72,6 +75,7 @@ impl Replay {
             Self::Recording(state) => state.admit(event),
             Self::Session(state) => state.admit(event),
             Self::Work(state) => state.admit(event),
+            Self::Flow(state) => state.admit(event),
             Self::Roles(kind) => roles::admit(*kind, event),
             Self::Unlinked(state) => {
                 for refusal in state.objections(event) {
@@ -84,6 +88,7 @@ impl Replay {
             Self::Recording(state) => state.apply(event),
             Self::Session(state) => state.apply(event),
             Self::Work(state) => state.apply(event),
+            Self::Flow(state) => state.apply(event),
             Self::Unlinked(state) => state.apply(event),
             Self::Roles(_) => {}
         }
@@ -107,7 +112,7 @@ impl Replay {
         let disputed = match self {
             Self::Session(state) => &state.disputed,
             Self::Unlinked(state) => state.disputed(),
-            Self::Recording(_) | Self::Work(_) | Self::Roles(_) => return,
+            Self::Recording(_) | Self::Work(_) | Self::Flow(_) | Self::Roles(_) => return,
         };
         for claim_id in disputed {
             let message =

@@ -395,16 +395,7 @@ impl<'a> Run<'a> {
             findings.skip(CheckId::KeyStatus, why);
         }
         match &self.replay {
-            Some(
-                Replay::Recording(_) | Replay::Session(_) | Replay::Work(_) | Replay::Unlinked(_),
-            ) => {}
-            Some(Replay::Roles(kind)) => {
-                let message = format!(
-                    "only roles were checked: this version does not replay {} traces",
-                    kind.as_str()
-                );
-                findings.warn(CheckId::RolePolicy, "RULES_NOT_REPLAYED", &place, message);
-            }
+            Some(_) => {}
             None => findings.skip(CheckId::RolePolicy, "the kind of trace is not known"),
         }
         if self.kind == Some(TraceKind::Session) {

@@ -3,13 +3,14 @@
 use std::io::{BufRead as _, IsTerminal, stdin};
 
 use countersign_format::event::TraceKind;
+use countersign_protocol::flow::AnswerForm;
 use countersign_runtime::Workspace;
 use countersign_runtime::keyring::Protection;
 use countersign_runtime::questions::{PersonsAnswer, Question};
 use serde_json::json;
 
 use crate::place::explain;
-use crate::questions::{describe, without_secrets};
+use crate::questions::{asking, describe, typed, way_to_answer, without_secrets};
 use crate::{Caller, CommandError, Exit, Format, passphrase};
 
 /// Questions that wait for a person: list them, or answer one
@@ -23,6 +24,9 @@ pub(crate) struct ApproveArgs {
     /// It may not
     #[arg(long, requires = "question")]
     no: bool,
+    /// This, where more than yes or no can be answered
+    #[arg(long, value_name = "ANSWER", requires = "question", conflicts_with_all = ["yes", "no"])]
+    answer: Option<String>,
     /// Why, for the record
     #[arg(long, requires = "question")]
     reason: Option<String>,
@@ -40,9 +44,10 @@ pub(crate) fn run(args: &ApproveArgs, caller: &mut Caller) -> Result<Exit, Comma
         return list(&workspace, &questions, caller);
     };
     let question = find(&questions, name)?;
-    let answer = match (args.yes, args.no) {
-        (true, _) => PersonsAnswer::Yes,
-        (_, true) => PersonsAnswer::No,
+    let answer = match (args.yes, args.no, &args.answer) {
+        (true, ..) => PersonsAnswer::Yes,
+        (_, true, _) => PersonsAnswer::No,
+        (.., Some(answer)) => said(question, answer)?,
         _ => ask(&workspace, question, caller)?,
     };
     give(&workspace, question, answer, args.reason.as_deref(), caller)
@@ -67,7 +72,11 @@ fn list(
         }
         caller.output.line(format_args!("  trace {}", question.trace_id))?;
     }
-    caller.output.hint("answer with `countersign approve QUESTION --yes` or `--no`");
+    let said = questions.iter().any(|question| question.form.is_some());
+    let more = if said { ", or `--answer ANSWER` where more can be said" } else { "" };
+    caller
+        .output
+        .hint(format_args!("answer with `countersign approve QUESTION --yes` or `--no`{more}"));
     Ok(Exit::Done)
 }
 
@@ -85,23 +94,38 @@ fn find<'q>(questions: &'q [Question], name: &str) -> Result<&'q Question, Comma
     }
 }
 
+/// An answer to a question that takes more than yes or no.
+fn said(question: &Question, answer: &str) -> Result<PersonsAnswer, CommandError> {
+    if question.form.is_none() {
+        return Err(CommandError::usage("this question is answered by yes or no")
+            .with_hint(way_to_answer(question)));
+    }
+    // Every word is for the agent: whoever means to go on without it says `--yes`.
+    if question.form == Some(AnswerForm::Way) && !answer.trim().is_empty() {
+        return Ok(PersonsAnswer::Said(without_secrets(answer.trim()).into()));
+    }
+    typed(question, answer).map_err(|reason| {
+        CommandError::no(format!("the answer {reason}")).with_hint(way_to_answer(question))
+    })
+}
+
 fn ask(
     workspace: &Workspace,
     question: &Question,
     caller: &mut Caller,
 ) -> Result<PersonsAnswer, CommandError> {
     if !stdin().is_terminal() {
-        return Err(CommandError::usage("neither `--yes` nor `--no` was given"));
+        return Err(CommandError::usage("neither `--yes` nor `--no` was given")
+            .with_hint(way_to_answer(question)));
     }
     for line in describe(question, workspace.now()) {
         caller.output.note(line);
     }
-    caller.output.ask("may it run? [y/N] ");
+    caller.output.ask(asking(question));
     let mut line = String::new();
     let read = stdin().lock().read_line(&mut line);
     read.map_err(|error| CommandError::failed_doing("cannot read an answer", error))?;
-    let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
-    Ok(if yes { PersonsAnswer::Yes } else { PersonsAnswer::No })
+    typed(question, &line).map_err(|reason| CommandError::no(format!("the answer {reason}")))
 }
 
 fn give(
@@ -115,11 +139,15 @@ fn give(
         let passphrase = passphrase::ask("passphrase of the operator's key")?;
         workspace.unlock_operator(&passphrase).map_err(explain)?;
     }
-    workspace.answer(question, answer, reason.map(without_secrets).as_deref()).map_err(explain)?;
+    let reason = reason.map(without_secrets);
+    workspace
+        .answer(question, answer.clone(), reason.as_deref())
+        .map_err(|error| explain(error).with_hint(way_to_answer(question)))?;
     let said = match (answer, question.kind) {
+        (_, TraceKind::Flow) => "answered",
         (PersonsAnswer::No, TraceKind::Work) => "stays blocked, so nothing is recorded",
         (PersonsAnswer::Yes, _) => "approved",
-        (PersonsAnswer::No, _) => "refused",
+        (PersonsAnswer::No | PersonsAnswer::Said(_), _) => "refused",
     };
     if caller.output.format() == Format::Json {
         caller.output.json(&json!({ "question": question.id, "answer": said }))?;

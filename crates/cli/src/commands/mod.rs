@@ -8,6 +8,7 @@ mod compare;
 mod coverage;
 mod demo;
 mod doctor;
+mod flow;
 mod gate;
 mod hook;
 mod init;
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Hook(hook::HookArgs),
     Proxy(proxy::ProxyArgs),
     Work(work::WorkArgs),
+    Flow(flow::FlowArgs),
     Keys(keys::KeysArgs),
     Artifact(artifact::ArtifactArgs),
     Gate(gate::GateArgs),
@@ -69,6 +71,7 @@ pub(crate) fn run(command: Command, caller: &mut Caller) -> Result<Exit, Command
         Command::Hook(args) => hook::run(&args, caller),
         Command::Proxy(args) => proxy::run(&args, caller),
         Command::Work(args) => work::run(&args, caller),
+        Command::Flow(args) => flow::run(&args, caller),
         Command::Keys(args) => keys::run(&args, caller),
         Command::Artifact(args) => artifact::run(&args, caller),
         Command::Gate(args) => gate::run(&args, caller),

@@ -82,7 +82,12 @@ fn conclude_if_open(
         kind => {
             let kind = kind.map_or("trace", TraceKind::as_str);
             Err(CommandError::no(format!("{kind} {id} has not ended, and only it can end itself"))
-                .with_hint(format!("run `countersign run --resume {id}` to go on with it"))
+                .with_hint(match first.as_ref().and_then(kind_of) {
+                    Some(TraceKind::Flow) => {
+                        format!("run `countersign flow resume {id}` to go on with it")
+                    }
+                    _ => format!("run `countersign run --resume {id}` to go on with it"),
+                })
                 .with_hint(format!("run `countersign trace abort {id}` to end it")))
         }
     }

@@ -10,6 +10,7 @@ mod check_task;
 mod ci;
 mod coverage;
 mod doctor;
+mod flow;
 mod forgery;
 mod gate;
 mod hook;

@@ -48,12 +48,29 @@ pub static INPUT_ENVELOPE_FIELDS: Fields = Fields {
 const FLAT_PROMPT: &str =
     "missing: write `feature_id`, `workflow` and `iteration` inside `context`";
 const FLAT_KEYS: [&str; 4] = ["feature_id", "workflow", "iteration", "phase"];
+const CONTEXT_KEYS: [&str; 3] = ["feature_id", "workflow", "iteration"];
 const FLAT_PATHS: &str = "missing: write file paths as members of `paths`";
 const FLAT_PATH_KEYS: [&str; 3] = ["artifact_paths", "spec_path", "check_module"];
 const FLAT_TASK: &str = "missing: write `action` and `params` inside `task`";
 const FLAT_TASK_KEYS: [&str; 3] = ["action", "params", "mode"];
+const FLAT_MEMBER: &str = "missing: write it here instead of at the top";
 const MODE: &str = "write `action` instead of `mode`";
 const MODE_MISSING: &str = "missing: write `action` instead of `mode`";
+const PLUGIN: &str = "write it as `task.params.plugin`";
+
+/// Members of flat prompts, each with where it belongs and what is said of it.
+pub(super) const FLAT: [(&str, &[&str], &str); 10] = [
+    ("feature_id", &["context", "feature_id"], "write it as `context.feature_id`"),
+    ("workflow", &["context", "workflow"], "write it as `context.workflow`"),
+    ("iteration", &["context", "iteration"], "write it as `context.iteration`"),
+    ("artifact_paths", &["paths", "artifacts"], "write it as `paths.artifacts`"),
+    ("spec_path", &["paths", "spec"], "write it as `paths.spec`"),
+    ("check_module", &["paths", "check_module"], "write it as `paths.check_module`"),
+    ("action", &["task", "action"], "write it as `task.action`"),
+    ("mode", &["task", "action"], "write it as `task.action`"),
+    ("params", &["task", "params"], "write it as `task.params`"),
+    ("phase", &["task", "params", "phase"], "write it as `task.params.phase`"),
+];
 
 /// What an agent is given.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -122,7 +139,11 @@ impl InputEnvelope {
     /// Hints on members that former versions of the protocol had and this one does not act on.
     #[must_use]
     pub fn legacy_hints(&self) -> Vec<Fault> {
-        walk::legacy_hints("/task", &self.task.extra, &[("mode", MODE)])
+        let flat = FLAT.map(|(key, _, hint)| (key, hint));
+        let mut hints = walk::legacy_hints("", &self.extra, &flat);
+        hints.extend(walk::legacy_hints("/context", &self.context.extra, &[("plugin", PLUGIN)]));
+        hints.extend(walk::legacy_hints("/task", &self.task.extra, &[("mode", MODE)]));
+        hints
     }
 
     fn read(checker: &mut Checker, value: Value) -> Option<Self> {
@@ -131,11 +152,21 @@ impl InputEnvelope {
             if keys.iter().any(|key| members.contains_key(*key)) { hint } else { MISSING }
         };
         let missing = hint(&members, &FLAT_KEYS, FLAT_PROMPT);
-        let context = walk::required(checker, &mut members, "context", missing, read_context);
+        let inside = CONTEXT_KEYS.map(|key| hint(&members, &[key], FLAT_MEMBER));
+        let context =
+            walk::required(checker, &mut members, "context", missing, |checker, value| {
+                read_context(checker, value, inside)
+            });
         let missing = hint(&members, &FLAT_PATH_KEYS, FLAT_PATHS);
         let paths = walk::required(checker, &mut members, "paths", missing, read_paths);
         let missing = hint(&members, &FLAT_TASK_KEYS, FLAT_TASK);
-        let task = walk::required(checker, &mut members, "task", missing, read_task);
+        let inside = [
+            hint(&members, &["action", "mode"], FLAT_MEMBER),
+            hint(&members, &["params"], FLAT_MEMBER),
+        ];
+        let task = walk::required(checker, &mut members, "task", missing, |checker, value| {
+            read_task(checker, value, inside)
+        });
         let prior_context = walk::optional(checker, &mut members, "prior_context", walk::notes);
         Some(Self {
             context: context?,
@@ -147,11 +178,14 @@ impl InputEnvelope {
     }
 }
 
-fn read_context(checker: &mut Checker, value: Value) -> Option<InputContext> {
+/// `missing` is what to say of each member that is not there.
+fn read_context(checker: &mut Checker, value: Value, missing: [&str; 3]) -> Option<InputContext> {
     let mut members = walk::object(checker, value)?;
-    let feature_id = walk::required(checker, &mut members, "feature_id", MISSING, read_feature_id);
-    let workflow = walk::required(checker, &mut members, "workflow", MISSING, read_label);
-    let iteration = walk::required(checker, &mut members, "iteration", MISSING, read_iteration);
+    let [feature_id, workflow, iteration] = missing;
+    let feature_id =
+        walk::required(checker, &mut members, "feature_id", feature_id, read_feature_id);
+    let workflow = walk::required(checker, &mut members, "workflow", workflow, read_label);
+    let iteration = walk::required(checker, &mut members, "iteration", iteration, read_iteration);
     Some(InputContext {
         feature_id: feature_id?,
         workflow: workflow?,
@@ -250,10 +284,12 @@ fn read_path(checker: &mut Checker, value: Value) -> Option<String> {
     }
 }
 
-fn read_task(checker: &mut Checker, value: Value) -> Option<InputTask> {
+/// `missing` is what to say of each member that is not there.
+fn read_task(checker: &mut Checker, value: Value, missing: [&str; 2]) -> Option<InputTask> {
     let mut members = walk::object(checker, value)?;
-    let missing = if members.contains_key("mode") { MODE_MISSING } else { MISSING };
-    let action = walk::required(checker, &mut members, "action", missing, read_label);
-    let params = walk::required(checker, &mut members, "params", MISSING, walk::object);
+    let [action, params] = missing;
+    let action = if members.contains_key("mode") { MODE_MISSING } else { action };
+    let action = walk::required(checker, &mut members, "action", action, read_label);
+    let params = walk::required(checker, &mut members, "params", params, walk::object);
     Some(InputTask { action: action?, params: params?, extra: members })
 }

@@ -4,6 +4,7 @@
 //! table names are kept and never acted on. Leaves out routing, and writing the artifacts.
 
 mod input;
+mod migrate;
 mod output;
 mod walk;
 
@@ -14,6 +15,7 @@ pub use input::{
     INPUT_CONTEXT_FIELDS, INPUT_ENVELOPE_FIELDS, INPUT_TASK_FIELDS, InputContext, InputEnvelope,
     InputPath, InputTask,
 };
+pub use migrate::{Migration, migrate_input, migrate_output};
 pub use output::{
     ARTIFACT_FIELDS, Artifact, OUTPUT_ENVELOPE_FIELDS, Operation, OutputEnvelope, Recommendation,
 };

@@ -40,6 +40,15 @@ const STATE_UPDATES_MISSING: &str =
 const NEXT_RECOMMENDATION: &str = "write `recommendation` instead of `next_recommendation`";
 const NEXT_RECOMMENDATION_MISSING: &str =
     "missing: write `recommendation` instead of `next_recommendation`";
+const RESULT: &str = "say it in `success`, `summary` and `notes` instead of `result`";
+const RESULT_MISSING: &str = "missing: say it in `success` and `summary` instead of `result`";
+const REPORT: &str = "summarise it in `notes`";
+
+/// Whether agents of former versions reported in a member of this name what belongs in `notes`.
+pub(super) fn is_former_report(key: &str) -> bool {
+    const NAMES: [&str; 3] = ["result", "collision_risks", "clarification_count"];
+    NAMES.contains(&key) || key.ends_with("_report")
+}
 
 /// What an agent gives back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -153,16 +162,20 @@ impl OutputEnvelope {
     /// Hints on members that former versions of the protocol had and this one does not act on.
     #[must_use]
     pub fn legacy_hints(&self) -> Vec<Fault> {
-        walk::legacy_hints(
-            "",
-            &self.extra,
-            &[("state_updates", STATE_UPDATES), ("next_recommendation", NEXT_RECOMMENDATION)],
-        )
+        let mut former =
+            vec![("state_updates", STATE_UPDATES), ("next_recommendation", NEXT_RECOMMENDATION)];
+        let mut reports: Vec<&str> = self.extra.keys().map(String::as_str).collect();
+        reports.retain(|key| is_former_report(key));
+        reports.sort_unstable();
+        let said = |key| if key == "result" { (key, RESULT) } else { (key, REPORT) };
+        former.extend(reports.into_iter().map(said));
+        walk::legacy_hints("", &self.extra, &former)
     }
 
     fn read(checker: &mut Checker, value: Value) -> Option<Self> {
         let mut members = walk::object(checker, value)?;
-        let success = walk::required(checker, &mut members, "success", MISSING, walk::boolean);
+        let missing = if members.contains_key("result") { RESULT_MISSING } else { MISSING };
+        let success = walk::required(checker, &mut members, "success", missing, walk::boolean);
         let summary =
             walk::required(checker, &mut members, "summary", MISSING, |checker, value| {
                 walk::said(checker, value, NOTE_BYTES_MAX)

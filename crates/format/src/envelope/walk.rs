@@ -170,6 +170,15 @@ pub(super) fn legacy_hints(parent: &str, members: &Members, former: &[(&str, &st
     former
         .iter()
         .filter(|(key, _)| members.contains_key(*key))
-        .map(|(key, hint)| Fault { pointer: format!("{parent}/{key}"), message: (*hint).into() })
+        .map(|(key, hint)| Fault {
+            pointer: format!("{parent}{}", pointer(&[key])),
+            message: (*hint).into(),
+        })
         .collect()
+}
+
+/// The JSON pointer of these steps.
+pub(super) fn pointer(steps: &[&str]) -> String {
+    let step = |step: &&str| format!("/{}", step.replace('~', "~0").replace('/', "~1"));
+    steps.iter().map(step).collect()
 }

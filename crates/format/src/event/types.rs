@@ -156,6 +156,8 @@ event_types! {
     FlowStarted "flow_started" V1_1,
     /// An agent was given an input envelope.
     StepDispatched "step_dispatched" V1_1,
+    /// A step was left out, because its condition did not hold.
+    StepSkipped "step_skipped" V1_1,
     /// An agent gave an output envelope, or failed to.
     StepAnswered "step_answered" V1_1,
     /// The files of an answer were written.

@@ -40,6 +40,7 @@ pub(super) fn measure() -> Result<Vec<Measured>, String> {
         .map_err(|faults| faults.first().map(ToString::to_string).unwrap_or_default())?;
     let ends = Arc::new(Ends::default());
     let setting = RunSetting {
+        links: None,
         root,
         environment: Vec::new(),
         helper: "countersign".into(),

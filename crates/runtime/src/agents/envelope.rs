@@ -76,7 +76,7 @@ const PLACES_MAX: usize = 10_000;
 
 /// The last output envelope in what a model printed, which may stand among other text or inside the
 /// JSON that a coding agent wraps around its result.
-pub(super) fn find(printed: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn find(printed: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(printed);
     if let Ok(Value::Object(members)) = serde_json::from_str::<Value>(text.trim())
         && let Some(Value::String(inner)) = members.get("result")

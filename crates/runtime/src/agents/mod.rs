@@ -22,6 +22,7 @@ pub use answer::{
 pub(crate) use built_in::proposed;
 pub use built_in::{BuiltInAuditor, BuiltInCritic, BuiltInExecutor, BuiltInPlanner};
 pub use envelope::Setting;
+pub(crate) use envelope::find as find_envelope;
 pub use outside::{OutsideAgent, Speech};
 pub use request::{ClaimBrief, ExecutionBrief, Request, StepBrief, StepOutcome, Stored};
 

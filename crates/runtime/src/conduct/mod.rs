@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use countersign_format::event::{ArtifactDescriptor, Event, EventRef};
 use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
 use countersign_format::report::VerificationReport;
 use countersign_format::role::Role;
 use countersign_format::text;
@@ -148,6 +149,12 @@ impl Default for Tail {
 }
 
 impl Conductor {
+    /// The session's id.
+    #[must_use]
+    pub fn id(&self) -> Ulid {
+        self.session.id()
+    }
+
     /// Runs the session to its end, or stops where it cannot go on.
     ///
     /// # Errors
@@ -401,7 +408,7 @@ fn holds_redaction(bytes: &[u8]) -> bool {
 }
 
 /// A character that an event can hold, in place of one that it cannot.
-fn storable(character: char) -> char {
+pub(crate) fn storable(character: char) -> char {
     match text::check(character.encode_utf8(&mut [0; 4])) {
         Err(text::TextFault::Noncharacter(_)) => char::REPLACEMENT_CHARACTER,
         _ => character,
@@ -409,7 +416,7 @@ fn storable(character: char) -> char {
 }
 
 /// An error with its causes.
-fn told(error: &dyn std::error::Error) -> String {
+pub(crate) fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -12,7 +12,7 @@ use countersign_format::role::Role;
 use countersign_format::trace_session::TraceStatus;
 use countersign_gate::guard::Strictness;
 use countersign_protocol::session::{Enrolled, Redaction, SessionOpening, SessionPolicy};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Conductor, Observer, Origin, SOFTWARE, STORED_BYTES_MAX, Tail, redactions, store_name, until,
@@ -49,6 +49,8 @@ pub struct RunSetting {
     pub observer: Arc<dyn Observer>,
     /// Ends the run early.
     pub stop: Stop,
+    /// Other traces that the session belongs to.
+    pub links: Option<Value>,
 }
 
 impl std::fmt::Debug for RunSetting {
@@ -179,7 +181,7 @@ impl Conductor {
             task: Some(stored.clone()),
             inputs: inputs.clone(),
             redactions: merged(&counts),
-            links: None,
+            links: setting.links.clone(),
             software: SOFTWARE.to_owned(),
         })?;
         Self::prepare(session, task, redactor, setting, Origin::New)
@@ -308,6 +310,7 @@ impl<'a> Around<'a> {
         let home = self.workspace.home().to_owned();
         Toolbox::new(ToolSetting {
             root: self.root.to_owned(),
+            read_only: false,
             hidden: vec![self.workspace.config().to_owned(), home],
             write: wish.write.iter().map(PathBuf::from).collect(),
             network: wish.network,
@@ -331,6 +334,7 @@ impl<'a> Around<'a> {
     fn agent(&self, spec: &AgentSpec) -> Result<Toolbox, OpeningError> {
         Toolbox::new(ToolSetting {
             root: self.root.to_owned(),
+            read_only: false,
             hidden: vec![self.workspace.config().to_owned()],
             write: vec![PathBuf::from("/")],
             network: true,

@@ -51,7 +51,7 @@ impl TraceSum {
             session.status = status;
             session.ended_at = Some(event.created_at);
         }
-        if event.event_type == EventType::FinalStatementSigned
+        if matches!(event.event_type, EventType::FinalStatementSigned | EventType::FlowFinished)
             && let Some(outcome) = event.payload.get("outcome")
         {
             session.unknown.insert("outcome".into(), outcome.clone());
@@ -69,7 +69,7 @@ impl TraceSum {
 /// What people would call a trace, by its first event: its task, its title, its aim, else for whom
 /// it was recorded.
 fn title(first: &Value) -> Option<String> {
-    ["/task_id", "/title", "/objective", "/on_behalf_of/agent_id"]
+    ["/task_id", "/title", "/objective", "/workflow", "/on_behalf_of/agent_id"]
         .into_iter()
         .find_map(|place| text(first, place))
 }

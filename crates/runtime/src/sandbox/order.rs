@@ -41,6 +41,8 @@ pub(crate) struct Start {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Bounds {
     pub(crate) root: OsString,
+    /// Whether the root may only be read.
+    pub(crate) read_only: bool,
     /// Further directories that may be written.
     pub(crate) write: Vec<OsString>,
     /// What must be neither readable nor writable.
@@ -54,7 +56,13 @@ pub(crate) struct Bounds {
 impl Bounds {
     /// Every directory below which may be written, apart from temporary files.
     pub(crate) fn writable(&self) -> impl Iterator<Item = &Path> {
-        [&self.root].into_iter().chain(&self.write).map(Path::new)
+        let root = (!self.read_only).then_some(&self.root);
+        root.into_iter().chain(&self.write).map(Path::new)
+    }
+
+    /// The root, if it may only be read.
+    pub(crate) fn read_only_root(&self) -> Option<&Path> {
+        self.read_only.then(|| Path::new(&self.root))
     }
 
     /// The hidden paths, without those inside another.

@@ -192,6 +192,7 @@ mod tests {
     fn bounds() -> Bounds {
         Bounds {
             root: "/w".into(),
+            read_only: false,
             write: vec!["/cache".into()],
             hidden: vec!["/w/a/.countersign".into(), "/k/keys".into()],
             scratch: None,

@@ -79,7 +79,7 @@ fn command(table: &Table<'_>, kind: Option<AgentKind>) -> Vec<String> {
 }
 
 /// A program and its arguments.
-pub(super) fn program(given: &Value<'_>, entries: &[Value<'_>]) -> Vec<String> {
+pub(crate) fn program(given: &Value<'_>, entries: &[Value<'_>]) -> Vec<String> {
     match entries.first() {
         None => given.fault("must not be empty, its first entry is the program"),
         Some(program) if program.string() == Some("") => {

@@ -8,9 +8,9 @@ use super::document::{Table, Value};
 /// Seconds of any wait: a year. More would be a way to say "no limit".
 const SECONDS_MAX: i64 = 365 * 24 * 60 * 60;
 /// Seconds that something may take.
-pub(super) const SECONDS: RangeInclusive<i64> = 1..=SECONDS_MAX;
+pub(crate) const SECONDS: RangeInclusive<i64> = 1..=SECONDS_MAX;
 /// Bytes that one stream of a program may have: all of it is stored as evidence.
-pub(super) const STREAM_BYTES: RangeInclusive<i64> = 1..=1 << 30;
+pub(crate) const STREAM_BYTES: RangeInclusive<i64> = 1..=1 << 30;
 /// Bytes of memory: what a program needs to start, and what an event can name exactly.
 const MEMORY_BYTES: RangeInclusive<i64> = 1 << 20..=(1 << 53) - 1;
 
@@ -137,7 +137,7 @@ impl TaskPolicy {
 }
 
 /// The name of an environment variable.
-pub(super) fn variable(value: &Value<'_>) -> Option<String> {
+pub(crate) fn variable(value: &Value<'_>) -> Option<String> {
     let name = value.any_string()?;
     let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     let named = name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit());
@@ -151,7 +151,7 @@ pub(super) fn variable(value: &Value<'_>) -> Option<String> {
 }
 
 /// An absolute directory.
-fn directory(value: &Value<'_>) -> Option<String> {
+pub(crate) fn directory(value: &Value<'_>) -> Option<String> {
     let written = value.passable()?;
     let Some(below) = written.strip_prefix('/') else {
         let found = super::fault::shown(written);

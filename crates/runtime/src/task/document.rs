@@ -14,6 +14,8 @@ use toml::de::{DeTable, DeValue};
 use super::fault::{FaultList, shown};
 use super::near::nearest;
 
+/// The greatest integer that every reader of JSON takes alike.
+const INTEGER_MAX: i64 = (1 << 53) - 1;
 /// Bytes of one text: every text stands in some event, and an event is one line.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
@@ -307,6 +309,52 @@ impl<'a> Value<'a> {
         match self.value {
             DeValue::Boolean(flag) => Some(*flag),
             _ => self.other_than("true or false"),
+        }
+    }
+
+    /// Whether it is a table.
+    pub(crate) const fn is_table(&self) -> bool {
+        matches!(self.value, DeValue::Table(_))
+    }
+
+    /// Whether it is an array.
+    pub(crate) const fn is_list(&self) -> bool {
+        matches!(self.value, DeValue::Array(_))
+    }
+
+    /// The same as JSON, in which dates are texts.
+    pub(crate) fn json(&self) -> Option<serde_json::Value> {
+        use serde_json::Value as Json;
+        Some(match self.value {
+            DeValue::String(text) => Json::String(to_nfc(text)),
+            DeValue::Integer(_) => Json::from(self.integer::<i64>(-INTEGER_MAX..=INTEGER_MAX)?),
+            DeValue::Float(float) => {
+                let number = float.as_str().replace('_', "").parse().ok();
+                match number.and_then(serde_json::Number::from_f64) {
+                    Some(number) => Json::Number(number),
+                    None => return self.refuse("must be a finite number"),
+                }
+            }
+            DeValue::Boolean(flag) => Json::Bool(*flag),
+            DeValue::Datetime(when) => Json::String(when.to_string()),
+            DeValue::Array(_) => {
+                Json::Array(self.elements().iter().filter_map(Self::json).collect())
+            }
+            DeValue::Table(_) => {
+                let table = self.table()?;
+                let members = table
+                    .entries()
+                    .filter_map(|(key, _, value)| value.json().map(|value| (to_nfc(key), value)));
+                Json::Object(members.collect())
+            }
+        })
+    }
+
+    /// A number, however it is written.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self.json()?.as_f64() {
+            Some(number) => Some(number),
+            None => self.other_than("a number"),
         }
     }
 

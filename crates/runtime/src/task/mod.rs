@@ -4,14 +4,14 @@
 //! Reads text and lists everything that is wrong with it. Opens no file, and does not ask whether
 //! the files, programs and directories that it names exist.
 
-mod agents;
-mod bounds;
+pub(crate) mod agents;
+pub(crate) mod bounds;
 mod choice;
 mod command;
 pub(crate) mod document;
 pub(crate) mod fault;
 mod near;
-mod order;
+pub(crate) mod order;
 mod step;
 pub(crate) mod syntax;
 

@@ -12,9 +12,9 @@ use super::step::Step;
 const CIRCLE_NAMED_MAX: usize = 8;
 
 /// One step that waits for another, and where the file says so.
-struct Wait<'a> {
-    to: usize,
-    place: Value<'a>,
+pub(crate) struct Wait<'a> {
+    pub(crate) to: usize,
+    pub(crate) place: Value<'a>,
 }
 
 /// Notes ids that stand twice or name no step, and steps that wait for themselves.
@@ -35,7 +35,8 @@ pub(super) fn check(steps: &[Step], tables: &[Table<'_>]) {
     }
     let pairs = tables.iter().zip(steps);
     let waits: Vec<_> = pairs.map(|(table, step)| waits(table, step, &index)).collect();
-    circles(steps, &waits);
+    let ids: Vec<&str> = steps.iter().map(|step| step.id.as_str()).collect();
+    circles(&ids, &waits);
 }
 
 /// For which steps this one waits: for the success of some, for the failure of one.
@@ -71,11 +72,11 @@ enum Search {
 }
 
 /// Notes the waits that close a circle. Walks without recursion: a file may have many steps.
-fn circles(steps: &[Step], waits: &[Vec<Wait<'_>>]) {
+pub(crate) fn circles(ids: &[&str], waits: &[Vec<Wait<'_>>]) {
     let mut found = 0;
-    let mut search = vec![Search::NotMet; steps.len()];
+    let mut search = vec![Search::NotMet; ids.len()];
     let rest = |step: usize| waits.get(step).into_iter().flatten();
-    for start in 0..steps.len() {
+    for start in 0..ids.len() {
         if search.get(start) != Some(&Search::NotMet) {
             continue;
         }
@@ -96,7 +97,7 @@ fn circles(steps: &[Step], waits: &[Vec<Wait<'_>>]) {
                 }
                 Some(Search::OnTheWay) => {
                     let circle = way.iter().map(|(step, _)| *step).skip_while(|&at| at != wait.to);
-                    wait.place.fault(told(steps, [step].into_iter().chain(circle)));
+                    wait.place.fault(told(ids, [step].into_iter().chain(circle)));
                     found += 1;
                 }
                 Some(Search::Done) | None => {}
@@ -116,8 +117,8 @@ fn mark(search: &mut [Search], step: usize, state: Search) {
 }
 
 /// Names the steps of a circle, of which the first is also the last.
-fn told(steps: &[Step], circle: impl Iterator<Item = usize>) -> String {
-    let ids = circle.filter_map(|step| steps.get(step)).map(|step| format!("`{}`", step.id));
+fn told(ids: &[&str], circle: impl Iterator<Item = usize>) -> String {
+    let ids = circle.filter_map(|step| ids.get(step)).map(|id| format!("`{id}`"));
     let mut ids: Vec<String> = ids.collect();
     if ids.len() > CIRCLE_NAMED_MAX {
         ids.splice(CIRCLE_NAMED_MAX - 2..ids.len() - 1, ["…".to_owned()]);

@@ -28,6 +28,8 @@ const SCRATCH_NAMES_MAX: u32 = 100;
 pub struct ToolSetting {
     /// The workspace root.
     pub root: PathBuf,
+    /// Whether programs may only read below it.
+    pub read_only: bool,
     /// What must be neither readable nor writable: the directory of keys, the store.
     pub hidden: Vec<PathBuf>,
     /// Further directories that may be written.
@@ -173,6 +175,12 @@ impl Toolbox {
     /// its isolation promises. `stop` ends a program early.
     #[must_use]
     pub fn run(&self, call: &ToolCall, stop: &Stop) -> ToolOutcome {
+        self.run_for(call, Duration::from_secs(self.inner.setting.tool_seconds), stop)
+    }
+
+    /// As [`Toolbox::run`], within another time than that of the setting.
+    #[must_use]
+    pub fn run_for(&self, call: &ToolCall, time: Duration, stop: &Stop) -> ToolOutcome {
         let files = &self.inner.files;
         match call {
             ToolCall::FileRead { path } => files.read(path),
@@ -194,7 +202,7 @@ impl Toolbox {
                 let (directory, stdin) = (directory.into(), stdin.clone());
                 let environment = self.inner.environment(&found.plan, env);
                 let program = Program { argv, directory, environment, stdin, signals: None };
-                self.inner.exec(&found.plan, program, stop)
+                self.inner.exec(&found.plan, program, time, stop)
             }
         }
     }
@@ -228,7 +236,7 @@ impl Inner {
         all.into_iter().collect()
     }
 
-    fn exec(&self, plan: &Plan, mut program: Program, stop: &Stop) -> ToolOutcome {
+    fn exec(&self, plan: &Plan, mut program: Program, time: Duration, stop: &Stop) -> ToolOutcome {
         let mut bounds = self.bounds.clone();
         let scratch = if plan.needs_scratch() {
             match Scratch::new(self.setting.environment.get(OsStr::new("TMPDIR"))) {
@@ -249,7 +257,7 @@ impl Inner {
         let drive = Drive {
             helper: &self.setting.helper,
             marker: &self.setting.marker,
-            time: Duration::from_secs(self.setting.tool_seconds),
+            time,
             output_bytes: self.setting.output_bytes,
             listener: None,
             grace: Duration::MAX,
@@ -308,6 +316,7 @@ fn bounds_of(setting: &ToolSetting) -> Result<Bounds, ToolError> {
     }
     Ok(Bounds {
         root: root.into(),
+        read_only: setting.read_only,
         write: write.into_iter().map(Into::into).collect(),
         hidden: hidden.into_iter().map(Into::into).collect(),
         scratch: None,

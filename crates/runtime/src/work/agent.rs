@@ -80,6 +80,18 @@ impl fmt::Debug for Nonce {
     }
 }
 
+/// What is run for a phase: the agent's program, or this one with a flow.
+fn argv(agent: &PhaseAgent, setting: &WorkSetting) -> Vec<OsString> {
+    let Some(flow) = &agent.flow else {
+        return agent.command.iter().map(OsString::from).collect();
+    };
+    let mut argv = vec![setting.helper.clone().into_os_string()];
+    argv.extend(["flow", "run", "--for-work", "--home"].map(OsString::from));
+    argv.push(setting.home.clone().into_os_string());
+    argv.push(flow.into());
+    argv
+}
+
 /// Runs the agent to its end.
 pub(super) fn run(
     agent: &PhaseAgent,
@@ -99,7 +111,7 @@ pub(super) fn run(
         grace: GRACE,
     };
     let program = Program {
-        argv: agent.command.iter().map(OsString::from).collect(),
+        argv: argv(agent, setting),
         directory: setting.root.clone().into(),
         environment: environment(setting, item, lease, nonce),
         stdin: Some(envelope),
@@ -148,6 +160,7 @@ fn environment(
 fn open_bounds(root: &Path) -> Bounds {
     Bounds {
         root: root.as_os_str().to_owned(),
+        read_only: false,
         write: Vec::new(),
         hidden: Vec::new(),
         scratch: None,

@@ -39,6 +39,8 @@ pub struct PhaseAgent {
     pub holder: String,
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// The flow file that does it instead of a program.
+    pub flow: Option<String>,
     /// How long it may take.
     pub timeout: Duration,
     /// Whether a signal on standard output counts, which is the weaker channel.
@@ -52,6 +54,8 @@ pub struct PhaseAgent {
 pub struct WorkSetting {
     /// The workspace root, where agents run.
     pub root: PathBuf,
+    /// The store, where a flow that does a phase is recorded.
+    pub home: PathBuf,
     /// The environment of agents.
     pub environment: Vec<(OsString, OsString)>,
     /// The binary to run again, normally this one.

@@ -47,6 +47,8 @@ fn question(id: Ulid, state: &WorkState) -> Option<Question> {
         input: None,
         call: None,
         request: None,
+        form: None,
+        default: None,
         kind: TraceKind::Work,
         asked_at: state.phase_since,
         deadline: None,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use countersign_format::exit::WorkPhase;
+use countersign_format::path::check_readable;
 use countersign_protocol::work::LEASE_MILLIS_MAX;
 
 use super::PhaseAgent;
@@ -107,7 +108,7 @@ fn agent(value: &Value<'_>, phase: WorkPhase) -> Option<PhaseAgent> {
     table.only(if ci {
         &["command", "timeout_seconds"]
     } else {
-        &["command", "name", "timeout_seconds", "signals"]
+        &["command", "flow", "name", "timeout_seconds", "signals"]
     });
     let usual = phase.as_str().to_lowercase();
     let holder = match table.get("name") {
@@ -121,13 +122,32 @@ fn agent(value: &Value<'_>, phase: WorkPhase) -> Option<PhaseAgent> {
         "descriptor" => Some(false),
         _ => None,
     });
+    let flow = table.get("flow");
+    if let (Some(flow), true) = (&flow, table.get("command").is_some()) {
+        return flow.refuse("a phase is done by a command or by a flow, not by both");
+    }
+    let (command, flow) = match flow {
+        Some(flow) => (Vec::new(), Some(flow_file(&flow)?)),
+        None => (command(&table)?, None),
+    };
     Some(PhaseAgent {
         holder,
-        command: command(&table)?,
+        command,
         timeout: Duration::from_secs(timeout.unwrap_or(TIMEOUT_SECONDS)),
-        stdout_counts: stdout_counts.unwrap_or(true),
+        // A flow signals on the descriptor; what its agents print is not its word.
+        stdout_counts: flow.is_none() && stdout_counts.unwrap_or(true),
+        flow,
         ci,
     })
+}
+
+/// The path of a flow file in the workspace.
+fn flow_file(value: &Value<'_>) -> Option<String> {
+    let path = value.passable()?;
+    match check_readable(path) {
+        Ok(()) => Some(path.to_owned()),
+        Err(fault) => value.refuse(fault.to_string()),
+    }
 }
 
 fn command(table: &Table<'_>) -> Option<Vec<String>> {
@@ -152,6 +172,7 @@ mod tests {
             holder: holder.to_owned(),
             command: command.iter().map(|&word| word.to_owned()).collect(),
             timeout: Duration::from_secs(seconds),
+            flow: None,
             stdout_counts: true,
             ci: false,
         }

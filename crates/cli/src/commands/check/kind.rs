@@ -4,20 +4,21 @@ use std::ffi::OsStr;
 use std::fmt::Display;
 
 use countersign_format::envelope::{
-    ENVELOPE_BYTES_MAX, EnvelopeError, InputEnvelope, OutputEnvelope,
+    ENVELOPE_BYTES_MAX, EnvelopeError, InputEnvelope, Migration, OutputEnvelope, migrate_input,
+    migrate_output,
 };
 use countersign_format::event::{SignatureFaults, check_event};
 use countersign_format::exit::{
     AGENT_EXIT_PROTOCOL_ENABLED, ExitFlag, ExitSignal, ExitSignalError, INPUT_BYTES_MAX,
 };
-use countersign_format::json::{self, JsonError, JsonFault, LINE_BYTES_MAX};
+use countersign_format::json::{self, JsonError, JsonFault, LINE_BYTES_MAX, Value};
 use countersign_format::receipt;
 use countersign_format::shape::Fault;
 use countersign_runtime::task::TASK_BYTES_MAX;
 use serde::Serialize;
 
 use super::HeldPhase;
-use super::verdict::{Findings, PlacedFault, Refusal, Verdict};
+use super::verdict::{Findings, Migrated, PlacedFault, Refusal, Verdict};
 use crate::Document;
 
 /// What a document should be.
@@ -40,6 +41,10 @@ pub(super) enum Kind {
     OutputEnvelope,
     /// A task file (TOML), with what a session is for; prints who takes part and what is done
     Task,
+    /// A flow file (TOML), with the agents that are composed; prints its steps
+    Flow,
+    /// An agent, run with a battery of envelopes: `check agent -- CMD…`
+    Agent,
 }
 
 impl Kind {
@@ -51,7 +56,7 @@ impl Kind {
             Self::LedgerLine => LINE_BYTES_MAX + 1,
             Self::ExitSignal => INPUT_BYTES_MAX,
             Self::InputEnvelope | Self::OutputEnvelope => ENVELOPE_BYTES_MAX,
-            Self::Task => TASK_BYTES_MAX,
+            Self::Task | Self::Flow | Self::Agent => TASK_BYTES_MAX,
         }
     }
 }
@@ -167,9 +172,55 @@ fn envelope<T>(
     read: impl FnOnce(&[u8]) -> Result<T, EnvelopeError>,
 ) -> Result<T, Vec<PlacedFault>> {
     let bytes = within(document, ENVELOPE_BYTES_MAX).map_err(|error| vec![error.into()])?;
-    read(bytes).map_err(|error| match error {
+    read(bytes).map_err(faults_of)
+}
+
+fn faults_of(error: EnvelopeError) -> Vec<PlacedFault> {
+    match error {
         EnvelopeError::Json(error) => vec![error.into()],
         EnvelopeError::Faults(faults) => placed(faults),
+    }
+}
+
+/// What an agent is given, in the present form.
+pub(super) fn migrated_input(document: &Document) -> Verdict {
+    migrated("input envelope", document, migrate_input, |bytes| {
+        InputEnvelope::from_bytes(bytes).map(drop)
+    })
+}
+
+/// What an agent gives back, in the present form.
+pub(super) fn migrated_output(document: &Document) -> Verdict {
+    migrated("output envelope", document, migrate_output, |bytes| {
+        OutputEnvelope::from_bytes(bytes).map(drop)
+    })
+}
+
+fn migrated(
+    what: &'static str,
+    document: &Document,
+    migrate: impl FnOnce(Value) -> Migration,
+    check: impl Fn(&[u8]) -> Result<(), EnvelopeError>,
+) -> Verdict {
+    let read = envelope(document, |bytes| {
+        let value = json::read_up_to(bytes, ENVELOPE_BYTES_MAX)?;
+        // What is no object has nothing to move, and is refused in the usual words.
+        if value.is_object() { Ok(value) } else { check(bytes).map(|()| value) }
+    });
+    let Migration { value, changes, by_hand } = match read {
+        Ok(value) => migrate(value),
+        Err(faults) => return Verdict::Invalid(Refusal::listed(what, faults)),
+    };
+    let text = format!("{value:#}\n");
+    let faults = check(text.as_bytes()).err().map(faults_of).unwrap_or_default();
+    Verdict::Migrated(Migrated {
+        what,
+        text,
+        envelope: value,
+        changes: placed(changes),
+        by_hand: placed(by_hand),
+        valid: faults.is_empty(),
+        faults,
     })
 }
 

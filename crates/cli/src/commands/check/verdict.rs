@@ -1,18 +1,20 @@
 //! What a check found, and how it is told.
 
-use countersign_format::json::JsonError;
+use countersign_format::json::{JsonError, Value};
 use countersign_format::shape::Fault;
 use countersign_runtime::task::TaskFault;
 use serde::Serialize;
 
 use super::kind::Kind;
 use super::task::TaskSummary;
+use crate::commands::flow::FlowSummary;
 use crate::{CommandError, Exit, Format, Output};
 
 /// What a check found.
 pub(super) enum Verdict {
     Valid(Findings),
     Invalid(Refusal),
+    Migrated(Migrated),
 }
 
 /// What is said of a valid document.
@@ -33,8 +35,27 @@ pub(super) struct Findings {
     pub(super) canonical: Option<String>,
     #[serde(flatten)]
     pub(super) task: Option<TaskSummary>,
+    #[serde(flatten)]
+    pub(super) flow: Option<FlowSummary>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) hints: Vec<PlacedFault>,
+}
+
+/// An envelope in the present form.
+#[derive(Serialize)]
+pub(super) struct Migrated {
+    /// What the document should be.
+    #[serde(skip)]
+    pub(super) what: &'static str,
+    /// What is printed, exactly.
+    #[serde(skip)]
+    pub(super) text: String,
+    pub(super) envelope: Value,
+    pub(super) changes: Vec<PlacedFault>,
+    pub(super) by_hand: Vec<PlacedFault>,
+    /// Whether the text is a valid envelope.
+    pub(super) valid: bool,
+    pub(super) faults: Vec<PlacedFault>,
 }
 
 /// Why a document is not valid.
@@ -108,7 +129,28 @@ impl Verdict {
                 Ok(Exit::Done)
             }
             (Self::Invalid(refusal), Format::Text) => Err(refusal.into_error()),
+            (Self::Migrated(migrated), Format::Json) => {
+                output.json(&migrated)?;
+                Ok(if migrated.valid { Exit::Done } else { Exit::No })
+            }
+            (Self::Migrated(migrated), Format::Text) => migrated.tell(output),
         }
+    }
+}
+
+impl Migrated {
+    /// Prints the envelope even if it is not valid yet: what is left to do is done on it.
+    fn tell(self, output: &mut Output) -> Result<Exit, CommandError> {
+        let Self { what, text, changes, by_hand, faults, .. } = self;
+        output.data_bytes(text.as_bytes())?;
+        changes.iter().for_each(|change| output.note(change.text()));
+        by_hand.iter().for_each(|left| output.warning(left.text()));
+        if !faults.is_empty() {
+            return Err(Refusal::listed(what, faults).into_error());
+        }
+        let unchanged = changes.is_empty() && by_hand.is_empty();
+        output.success(if unchanged { "nothing to change" } else { "valid" });
+        Ok(Exit::Done)
     }
 }
 

@@ -1,6 +1,5 @@
 //! `countersign run`.
 
-mod prompt;
 mod screen;
 
 use std::path::{Path, PathBuf};
@@ -21,9 +20,9 @@ use countersign_runtime::tools::Stop;
 use countersign_runtime::{Workspace, WorkspaceError};
 
 use crate::place::{explain, find_trace};
+use crate::prompt::Prompt;
 use crate::{Caller, CommandError, DocumentSource, Exit, Format};
 
-use prompt::Prompt;
 use screen::Screen;
 
 /// Take a task through plan, review, action, claim and audit; or run one command and prove it
@@ -113,6 +112,7 @@ pub(crate) fn conduct(
     let interrupted = watch_signals()?;
     let (sender, news) = channel();
     let conductor = begin(RunSetting {
+        links: None,
         root,
         environment: std::env::vars_os().collect(),
         helper: std::env::current_exe()
@@ -233,7 +233,7 @@ fn command_task(args: &RunArgs, root: &Path) -> Result<TaskText, CommandError> {
 }
 
 /// The workspace; one is made where there is none, so that the first session needs nothing else.
-fn workspace(caller: &mut Caller) -> Result<Workspace, CommandError> {
+pub(crate) fn workspace(caller: &mut Caller) -> Result<Workspace, CommandError> {
     match caller.home() {
         Ok(_) => caller.workspace(),
         Err(_) => super::init::make(caller),

@@ -9,8 +9,8 @@ use countersign_runtime::Workspace;
 use countersign_runtime::conduct::SessionResult;
 use serde_json::Value;
 
-use super::prompt::Prompt;
 use crate::narration::{Narrator, Sentence};
+use crate::prompt::Prompt;
 use crate::{Caller, CommandError, Format};
 
 /// Long work shows itself after this time.
@@ -49,13 +49,13 @@ impl Screen {
         self.events += 1;
         self.note(event);
         let sentence = self.narrator.tell(event);
+        self.prompt.leave_line(caller);
         self.prompt.note(event);
         if caller.output.format() == Format::Json {
             caller.output.json(event)?;
             caller.output.flush()?;
         } else {
             caller.output.clear_status();
-            self.prompt.leave_line(caller);
             if event.event_type == EventType::SessionInitialized {
                 caller.output.note(format_args!("session {}", event.trace_id));
             }

@@ -48,13 +48,14 @@ pub(super) fn run(caller: &mut Caller) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// The task of a session, the title of a work item.
+/// The task of a session, the title of a work item, the workflow of a flow.
 fn task<'a>(row: &'a TraceRow, summary: &'a TraceSession) -> &'a str {
-    let title = row.title.as_deref().filter(|_| summary.kind == TraceKind::Work);
+    let title =
+        row.title.as_deref().filter(|_| matches!(summary.kind, TraceKind::Work | TraceKind::Flow));
     summary.task_id.as_deref().or(title).unwrap_or("-")
 }
 
-/// Whether a session reached its objective, as its executor says.
+/// Whether a session reached its objective, as its executor says; how a flow ended.
 fn outcome(summary: &TraceSession) -> &str {
     summary.unknown.get("outcome").and_then(|outcome| outcome.as_str()).unwrap_or("-")
 }

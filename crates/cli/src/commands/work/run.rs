@@ -58,6 +58,7 @@ pub(super) fn run(args: &RunItemArgs, caller: &mut Caller) -> Result<Exit, Comma
     let item = find(&workspace, &args.item)?;
     let usual = || if args.ci { "ci".to_owned() } else { usual_holder() };
     let agent = PhaseAgent {
+        flow: None,
         holder: args.holder.clone().unwrap_or_else(usual),
         command: args.command.clone(),
         timeout: args.timeout,
@@ -112,6 +113,7 @@ pub(super) fn setting(
 ) -> Result<(WorkSetting, Receiver<Told>), CommandError> {
     let (sender, news) = channel();
     let setting = WorkSetting {
+        home: workspace.home().to_owned(),
         root: root_of(workspace)?,
         environment: std::env::vars_os().collect(),
         helper: std::env::current_exe()

@@ -145,7 +145,7 @@ fn usage_errors_end_with_two_before_anything_is_read() {
     for arguments in [
         &["check"][..],
         &["check", "nonsense"],
-        &["check", "flow"],
+        &["check", "agent"],
         &["check", "json", "a", "b"],
         &["check", "json", "--nonsense"],
         &["nonsense"],

@@ -196,7 +196,7 @@ fn kind_that_is_not_known() {
 
         --- stderr
         error: invalid value 'jsn' for '<KIND>'
-          [possible values: json, ledger-line, event, receipt, exit-signal, input-envelope, output-envelope, task]
+          [possible values: json, ledger-line, event, receipt, exit-signal, input-envelope, output-envelope, task, flow, agent]
 
           tip: a similar value exists: 'json'
 
@@ -224,10 +224,11 @@ fn help() {
         Is this document valid?
 
         Exits with 0 if it is, and with 3 and the reason if it is not. `json` prints exactly the canonical
-        bytes, `receipt` the hash, `exit-signal` the next phase, `task` a summary. Exit signals are looked
-        at only where the environment says `AGENT_EXIT_PROTOCOL_ENABLED=true`.
+        bytes, `receipt` the hash, `exit-signal` the next phase, `task` and `flow` a summary. `agent` runs a
+        program. Exit signals are looked at only where the environment says
+        `AGENT_EXIT_PROTOCOL_ENABLED=true`.
 
-        Usage: countersign check [OPTIONS] <KIND> [FILE|-]
+        Usage: countersign check [OPTIONS] <KIND> [FILE|-] [-- <CMD>...]
 
         Arguments:
           <KIND>
@@ -247,9 +248,14 @@ fn help() {
                   - output-envelope: What an agent gives back
                   - task:            A task file (TOML), with what a session is for; prints who takes part
                     and what is done
+                  - flow:            A flow file (TOML), with the agents that are composed; prints its steps
+                  - agent:           An agent, run with a battery of envelopes: `check agent -- CMD…`
 
           [FILE|-]
                   The document; without it, or with `-`, standard input is read
+
+          [CMD]...
+                  With `agent`: its command, after `--`
 
         Options:
               --home <DIR>
@@ -260,6 +266,21 @@ fn help() {
 
               --json
                   Answer as JSON on standard output
+
+              --migrate
+                  With an envelope: print it in the present form, and say what was changed
+
+              --action <NAME>
+                  With `agent`: what it is asked to do
+
+              --params <JSON>
+                  With `agent`: what it needs for that, a JSON object
+
+              --path <NAME=PATH>
+                  With `agent`: a file that it is given, by its name in `paths`
+
+              --seconds <N>
+                  With `agent`: the seconds that each answer may take
 
           -h, --help
                   Print help (see a summary with '-h')

@@ -84,6 +84,7 @@ impl Place {
 
     pub(super) fn setting(&self) -> ToolSetting {
         ToolSetting {
+            read_only: false,
             root: self.root.clone(),
             hidden: vec![self.top.join("config"), self.root.join(".countersign")],
             write: Vec::new(),

@@ -94,7 +94,7 @@ pub(super) fn says(phase: &str, reason: &str) -> String {
 }
 
 /// Copies a directory of small files.
-pub(super) fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

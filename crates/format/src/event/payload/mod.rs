@@ -82,6 +82,7 @@ pub fn fields(event_type: EventType) -> &'static Fields {
         T::ClockConfirmed => &work::CLOCK_CONFIRMED,
         T::FlowStarted => &flow::FLOW_STARTED,
         T::StepDispatched => &flow::STEP_DISPATCHED,
+        T::StepSkipped => &flow::STEP_SKIPPED,
         T::StepAnswered => &flow::STEP_ANSWERED,
         T::FilesApplied => &flow::FILES_APPLIED,
         T::StepEscalated => &flow::STEP_ESCALATED,

@@ -70,8 +70,9 @@ pub(super) fn arrange(bounds: &Bounds, services: &[PathBuf]) -> Result<(), Strin
             own.push(veiled);
         }
     }
-    for writable in bounds.writable().filter(|path| !own.iter().any(|own| path.starts_with(own))) {
-        bind_to_itself(writable)?;
+    let mounts = bounds.writable().chain(bounds.read_only_root());
+    for mount in mounts.filter(|path| !own.iter().any(|own| path.starts_with(own))) {
+        bind_to_itself(mount)?;
     }
     devices(bounds)?;
     own.extend(OWN_DEVICES.map(PathBuf::from));
@@ -82,7 +83,7 @@ pub(super) fn arrange(bounds: &Bounds, services: &[PathBuf]) -> Result<(), Strin
         close_service(socket, bounds)?;
     }
     own.extend(bounds.writable().map(Path::to_path_buf));
-    make_read_only(&own)
+    make_read_only(&own, bounds.read_only_root())
 }
 
 fn failed<E: Into<io::Error>>(doing: &str, path: impl AsRef<Path>) -> impl FnOnce(E) -> String {
@@ -91,7 +92,8 @@ fn failed<E: Into<io::Error>>(doing: &str, path: impl AsRef<Path>) -> impl FnOnc
 
 fn kept(bounds: &Bounds) -> Result<Vec<Kept>, String> {
     let resolver = fs::canonicalize(RESOLVER).ok().filter(|_| bounds.network);
-    let paths = bounds.writable().map(Path::to_path_buf).chain(resolver);
+    let root = bounds.read_only_root().map(Path::to_path_buf);
+    let paths = bounds.writable().map(Path::to_path_buf).chain(root).chain(resolver);
     paths.map(|path| Ok(Kept { held: hold(&path)?, path })).collect()
 }
 
@@ -265,11 +267,15 @@ fn close_service(socket: &Path, bounds: &Bounds) -> Result<(), String> {
     }
 }
 
-/// Makes every mount that can be reached read-only, but for those in `own`.
-fn make_read_only(own: &[PathBuf]) -> Result<(), String> {
+/// Makes every mount that can be reached read-only, but for those in `own`. What lies in `root` is
+/// read-only even if that lies in one of them.
+fn make_read_only(own: &[PathBuf], root: Option<&Path>) -> Result<(), String> {
     let table = mount_table::read().map_err(|error| format!("cannot see mounts: {error}"))?;
     for mount in table {
-        let writable = own.iter().any(|own| mount.place.starts_with(own));
+        let within = root.filter(|root| mount.place.starts_with(root));
+        let writable = own.iter().any(|own| {
+            mount.place.starts_with(own) && within.is_none_or(|root| own.starts_with(root))
+        });
         if writable || !is_reached(&mount) {
             continue;
         }
