@@ -40,6 +40,7 @@ use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{WriteError, lock};
 
 use board::{Board, COMPLAINTS_MEDIA, INPUT_MEDIA, OUTPUT_MEDIA};
+pub(crate) use opening::passed;
 pub use opening::{OpeningError, RunSetting, TaskText};
 
 /// Characters of one text that an agent gives; the rest is in what it printed.

@@ -350,15 +350,23 @@ impl<'a> Around<'a> {
     }
 
     fn passed(&self, names: &[String]) -> BTreeMap<OsString, OsString> {
-        let passes = |name: &OsString| {
-            name.to_str().is_some_and(|name| {
-                USUAL_ENVIRONMENT.contains(&name)
-                    || name.starts_with("LC_")
-                    || names.iter().any(|wanted| wanted == name)
-            })
-        };
-        self.environment.iter().filter(|(name, _)| passes(name)).cloned().collect()
+        passed(self.environment, names)
     }
+}
+
+/// What of an environment tools and agents get: the usual, and what is named.
+pub(crate) fn passed(
+    environment: &[(OsString, OsString)],
+    names: &[String],
+) -> BTreeMap<OsString, OsString> {
+    let passes = |name: &OsString| {
+        name.to_str().is_some_and(|name| {
+            USUAL_ENVIRONMENT.contains(&name)
+                || name.starts_with("LC_")
+                || names.iter().any(|wanted| wanted == name)
+        })
+    };
+    environment.iter().filter(|(name, _)| passes(name)).cloned().collect()
 }
 
 /// The files of the workspace that a command names, and what they hold: tools could change them.

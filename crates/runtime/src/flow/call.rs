@@ -14,14 +14,14 @@ use countersign_protocol::flow::{
 };
 use serde_json::{Value, json};
 
-use super::brief;
 use super::file::{FlowAgentKind, StepOrder};
 use super::files::{
     Aftermath, ApplyFailed, FileWish, PlannedFile, Reach, Seen, apply, plan, read_current,
 };
 use super::reply::{self, AgentReply, UNUSABLE};
-use super::run::{FlowError, RunningFlow, STORED_BYTES_MAX};
+use super::run::{FlowError, RunningFlow};
 use super::sight::Sight;
+use super::{STORED_BYTES_MAX, brief};
 use crate::conduct::storable;
 use crate::store::Blobs as _;
 use crate::writer::lock;

@@ -28,6 +28,7 @@ use countersign_format::text::to_nfc;
 use countersign_protocol::flow::{FlowCommand, FlowOpening, FlowState};
 use serde_json::Value;
 
+use crate::store::Blobs as _;
 use crate::trace::TraceWriter;
 use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{Recorded, WriteError};
@@ -41,6 +42,8 @@ pub use reply::{AgentReply, read_reply};
 pub use run::{FlowEnd, FlowError, FlowNews, FlowObserver, FlowSetting, RunningFlow};
 pub use seat::AgentSeat;
 
+/// Bytes of a stored flow file or answer that are read back.
+const STORED_BYTES_MAX: u64 = 64 << 20;
 /// The media type of a stored flow file.
 const FLOW_MEDIA: &str = "application/toml";
 
@@ -106,6 +109,27 @@ impl FlowTrace {
     /// It cannot be read.
     pub fn look<T>(&self, at: impl FnOnce(&FlowState) -> T) -> Result<T, WriteError> {
         self.trace.look(at)
+    }
+
+    /// The flow file that its trace keeps.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be read.
+    pub fn file(&self) -> Result<FlowFile, FlowError> {
+        let (definition, feature, scaffold) = self.look(|state| {
+            let mut agents = (0..state.steps.len()).filter_map(|at| state.route.agent(at));
+            let scaffold = agents.any(|agent| agent.scaffold);
+            (state.definition, state.feature_id.clone(), scaffold)
+        })?;
+        let stored = |reason: String| FlowError::Stored { id: self.id().to_string(), reason };
+        let hash = definition.ok_or_else(|| stored("its first event names none".to_owned()))?;
+        let bytes = self.workspace().store().get(&hash, STORED_BYTES_MAX);
+        let bytes = bytes.map_err(|error| stored(error.to_string()))?;
+        // What a step gave was not in the file, and what is there by now need not have been.
+        let feature_id = feature.as_deref().filter(|_| !scaffold);
+        let reading = FlowReading { feature_id, exists: &|_| true };
+        FlowFile::from_bytes(&bytes, &reading)
+            .map_err(|faults| stored(faults.first().map(ToString::to_string).unwrap_or_default()))
     }
 
     pub(crate) fn submit(&self, command: FlowCommand) -> Result<Recorded, WriteError> {

@@ -28,7 +28,7 @@ impl RunningFlow {
         let step = state.steps.get(at);
         let failed = step.and_then(|step| step.heard.iter().rev().find_map(|it| it.error.clone()));
         if let Some(error) = failed {
-            return self.clean(&format!("no usable answer after several attempts: {error}"));
+            return self.clean(&format!("no usable answer: {error}"));
         }
         let said = step.and_then(|step| step.said.as_ref()).and_then(|said| said.artifact);
         let stored = said.and_then(|hash| self.stored(&hash)).unwrap_or_default();

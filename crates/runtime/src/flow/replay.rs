@@ -11,9 +11,8 @@ use countersign_protocol::State as _;
 use countersign_protocol::flow::{FileChange, FlowState};
 use serde_json::Value;
 
-use super::file::{FlowFile, FlowReading};
-use super::run::STORED_BYTES_MAX;
-use super::{FlowError, brief, reply};
+use super::file::FlowFile;
+use super::{FlowError, STORED_BYTES_MAX, brief, reply};
 use crate::inspect::each_event;
 use crate::secrets::Redactor;
 use crate::store::{Blobs as _, LedgerId};
@@ -38,30 +37,15 @@ impl Workspace {
     /// # Errors
     /// It cannot be read, or its flow file is not there.
     pub fn replay_flow(&self, id: Ulid, redactor: &Redactor) -> Result<FlowReplay, FlowError> {
+        let file = self.flow(id)?.file()?;
         let mut replay = FlowReplay::default();
-        let mut file = None;
         let read = each_event(&self.trace_file(id), LedgerId::Trace(id), |event| {
-            if event.event_type == EventType::FlowStarted {
-                file = self.flow_file_of(&event);
-            }
-            replay.take(self, &event, file.as_ref(), redactor);
+            replay.take(self, &event, &file, redactor);
         });
         let _ = read.map_err(|source| {
             FlowError::Workspace(WorkspaceError::Io { doing: "read the trace", source })
         })?;
-        if file.is_none() {
-            let reason = "it is not there or not readable".to_owned();
-            return Err(FlowError::Stored { id: id.to_string(), reason });
-        }
         Ok(replay)
-    }
-
-    fn flow_file_of(&self, first: &Event) -> Option<FlowFile> {
-        let hash: Hash = first.payload.get("definition_artifact")?.as_str()?.parse().ok()?;
-        let bytes = self.store().get(&hash, STORED_BYTES_MAX).ok()?;
-        let feature_id = first.payload.get("feature_id").and_then(Value::as_str);
-        let reading = FlowReading { feature_id, exists: &|_| true };
-        FlowFile::from_bytes(&bytes, &reading).ok()
     }
 }
 
@@ -71,14 +55,14 @@ impl FlowReplay {
         &self,
         workspace: &Workspace,
         event: &Event,
-        file: Option<&FlowFile>,
+        file: &FlowFile,
     ) -> Option<&'static str> {
         let member = |name: &str| event.payload.get(name);
         match event.event_type {
             EventType::FlowStarted => {
-                let plan = json::to_bytes(&serde_json::to_value(&file?.plan).ok()?);
+                let plan = json::to_bytes(&serde_json::to_value(&file.plan).ok()?);
                 let same = member("plan").map(json::to_bytes) == Some(plan)
-                    && member("workflow").and_then(Value::as_str) == Some(&file?.workflow);
+                    && member("workflow").and_then(Value::as_str) == Some(&file.workflow);
                 (!same).then_some("the plan is not that of the flow file")
             }
             EventType::StepAnswered if member("protocol_error").is_none() => {
@@ -112,13 +96,7 @@ impl FlowReplay {
         }
     }
 
-    fn take(
-        &mut self,
-        workspace: &Workspace,
-        event: &Event,
-        file: Option<&FlowFile>,
-        redactor: &Redactor,
-    ) {
+    fn take(&mut self, workspace: &Workspace, event: &Event, file: &FlowFile, redactor: &Redactor) {
         let seq = event.seq.unwrap_or_default();
         self.events += 1;
         if let Err(refusal) = self.state.admit(event) {
@@ -127,7 +105,7 @@ impl FlowReplay {
         if let Some(what) = self.unlike_stored(workspace, event, file) {
             self.different.push((seq, what.to_owned()));
         }
-        if let (EventType::StepDispatched, Some(file)) = (event.event_type, file) {
+        if event.event_type == EventType::StepDispatched {
             self.calls += 1;
             let stored = |hash: &Hash| workspace.store().get(hash, STORED_BYTES_MAX).ok();
             let text = |name: &str| event.payload.get(name).and_then(Value::as_str);

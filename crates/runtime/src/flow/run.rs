@@ -22,7 +22,7 @@ use countersign_protocol::flow::{
 };
 use serde_json::Value;
 
-use super::file::{FlowAgentKind, FlowFile, FlowReading};
+use super::file::{FlowAgentKind, FlowFile};
 use super::files::FileRoot;
 use super::seat::{AgentSeat, Surroundings};
 use super::{FlowTrace, facts, questions};
@@ -31,15 +31,13 @@ use crate::replica;
 use crate::sandbox::end_survivors;
 use crate::secrets::Redactor;
 use crate::session::RunningSession;
-use crate::store::{Blobs as _, Head, LedgerId, Ledgers as _};
+use crate::store::{Head, LedgerId, Ledgers as _};
 use crate::tools::{Stop, ToolError};
 use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{WriteError, lock};
 
 /// How long is waited at most before looking again.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Bytes of a stored flow file or answer that are read back.
-pub(super) const STORED_BYTES_MAX: u64 = 64 << 20;
 
 /// What a flow needs from its surroundings.
 #[derive(Clone)]
@@ -236,26 +234,10 @@ impl RunningFlow {
         setting: FlowSetting,
     ) -> Result<Self, FlowError> {
         let trace = workspace.flow(id)?;
-        let (outcome, definition, feature) = trace
-            .look(|state| (state.outcome, state.definition, state.feature_id.clone()))
-            .map_err(WorkspaceError::from)?;
-        if let Some(outcome) = outcome {
+        if let Some(outcome) = trace.look(|state| state.outcome)? {
             return Err(FlowError::Ended { id: id.to_string(), outcome });
         }
-        let stored = |reason: String| FlowError::Stored { id: id.to_string(), reason };
-        let hash = definition.ok_or_else(|| stored("its first event names none".to_owned()))?;
-        let bytes = workspace.store().get(&hash, STORED_BYTES_MAX);
-        let bytes = bytes.map_err(|error| stored(error.to_string()))?;
-        let scaffold = trace.look(|state| {
-            let agents = (0..state.steps.len()).filter_map(|at| state.route.agent(at));
-            agents.into_iter().any(|agent| agent.scaffold)
-        })?;
-        // What is there by now is not what was there when it began.
-        let feature_id = feature.as_deref().filter(|_| !scaffold);
-        let reading = FlowReading { feature_id, exists: &|_| true };
-        let file = FlowFile::from_bytes(&bytes, &reading).map_err(|faults| {
-            stored(faults.first().map(ToString::to_string).unwrap_or_default())
-        })?;
+        let file = trace.file()?;
         let redactor = Redactor::new(setting.environment.iter().cloned());
         let flow = Self::prepare(trace, file, redactor, setting)?;
         // Agents of the run that was cut off must not go on beside those that are called now.
@@ -479,36 +461,34 @@ impl RunningFlow {
     /// Records what `command` brings, and says whether that was anything. Where somebody else was
     /// faster, it was not.
     pub(super) fn record(&self, command: FlowCommand) -> Result<bool, FlowError> {
-        match self.trace.submit(command) {
-            Ok(recorded) => {
-                if let Some(lag) = recorded.log_lag {
-                    *lock(&self.log_lag) = Some(lag);
-                }
-                self.catch_up()?;
-                Ok(!recorded.events.is_empty())
-            }
-            Err(WriteError::Refused(Refusal::Flow(_) | Refusal::Ended { .. })) => Ok(false),
-            Err(error) => Err(error.into()),
+        match self.submit(command)? {
+            Ok(any) => Ok(any),
+            Err(Refusal::Flow(_) | Refusal::Ended { .. }) => Ok(false),
+            Err(refusal) => Err(WriteError::Refused(refusal).into()),
         }
     }
 
     /// Records that an agent is called. Not where the budget does not allow it, or somebody has ended
     /// the flow; what else is refused would be tried for ever.
     pub(super) fn record_call(&self, command: FlowCommand) -> Result<bool, FlowError> {
-        match self.trace.submit(command) {
-            Ok(recorded) => {
-                if let Some(lag) = recorded.log_lag {
-                    *lock(&self.log_lag) = Some(lag);
-                }
-                self.catch_up()?;
-                Ok(true)
-            }
-            Err(WriteError::Refused(
-                Refusal::Flow(FlowRefusal::Budget { .. }) | Refusal::Ended { .. },
-            )) => Ok(false),
-            Err(WriteError::Refused(refusal)) => Err(FlowError::Damaged(refusal.to_string())),
-            Err(error) => Err(error.into()),
+        match self.submit(command)? {
+            Ok(any) => Ok(any),
+            Err(Refusal::Flow(FlowRefusal::Budget { .. }) | Refusal::Ended { .. }) => Ok(false),
+            Err(refusal) => Err(FlowError::Damaged(refusal.to_string())),
         }
+    }
+
+    fn submit(&self, command: FlowCommand) -> Result<Result<bool, Refusal>, FlowError> {
+        let recorded = match self.trace.submit(command) {
+            Ok(recorded) => recorded,
+            Err(WriteError::Refused(refusal)) => return Ok(Err(refusal)),
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(lag) = recorded.log_lag {
+            *lock(&self.log_lag) = Some(lag);
+        }
+        self.catch_up()?;
+        Ok(Ok(!recorded.events.is_empty()))
     }
 
     /// How many events there are already, when it is about to run.

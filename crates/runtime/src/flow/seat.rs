@@ -12,13 +12,10 @@ use countersign_format::json;
 use serde_json::Value;
 
 use super::file::{FlowAgent, FlowAgentKind};
+use crate::conduct::passed;
 use crate::tools::{
     Isolation, Level, Stop, ToolCall, ToolError, ToolOutcome, ToolRefusal, ToolSetting, Toolbox,
 };
-
-/// What agents always get of the environment.
-const USUAL_ENVIRONMENT: [&str; 8] =
-    ["PATH", "HOME", "LANG", "TERM", "TZ", "USER", "TMPDIR", "LOGNAME"];
 
 /// An agent, ready to be called.
 #[derive(Debug, Clone)]
@@ -99,17 +96,6 @@ impl AgentSeat {
             stdin: Some(stdin),
         }
     }
-}
-
-fn passed(environment: &[(OsString, OsString)], names: &[String]) -> BTreeMap<OsString, OsString> {
-    let passes = |name: &OsString| {
-        name.to_str().is_some_and(|name| {
-            USUAL_ENVIRONMENT.contains(&name)
-                || name.starts_with("LC_")
-                || names.iter().any(|wanted| wanted == name)
-        })
-    };
-    environment.iter().filter(|(name, _)| passes(name)).cloned().collect()
 }
 
 /// The whole of what a coding agent is told.

@@ -2,15 +2,12 @@
 
 use std::path::PathBuf;
 
-use countersign_runtime::flow::{FlowFile, FlowGraph, FlowReading, picture};
-use countersign_runtime::store::Blobs as _;
+use countersign_runtime::flow::{FlowGraph, picture};
 use serde_json::json;
 
 use crate::place::explain;
 use crate::{Caller, CommandError, Exit, Format};
 
-/// Bytes of a stored flow file.
-const FLOW_BYTES_MAX: u64 = 1 << 20;
 /// Mermaid refuses to draw more.
 const MERMAID_EDGES_MAX: usize = 499;
 
@@ -75,13 +72,6 @@ fn of_run(name: &str, caller: &Caller) -> Result<FlowGraph, CommandError> {
     let id = super::find_flow(&workspace, name)?;
     let flow = workspace.flow(id).map_err(explain)?;
     let state = flow.look(Clone::clone).map_err(|error| explain(error.into()))?;
-    let unreadable = || CommandError::failed("the flow file that the trace keeps cannot be read");
-    let hash = state.definition.ok_or_else(unreadable)?;
-    let bytes = workspace.store().get(&hash, FLOW_BYTES_MAX).map_err(|_| unreadable())?;
-    let scaffold =
-        (0..state.steps.len()).filter_map(|at| state.route.agent(at)).any(|it| it.scaffold);
-    let feature_id = state.feature_id.as_deref().filter(|_| !scaffold);
-    let reading = FlowReading { feature_id, exists: &|_| true };
-    let file = FlowFile::from_bytes(&bytes, &reading).map_err(|_| unreadable())?;
+    let file = flow.file().map_err(CommandError::failed)?;
     Ok(picture(&file, Some(&state)))
 }
