@@ -74,15 +74,20 @@ export class Artifacts {
   }
 
   /** Looks at every artifact. False if there is no store to look into. */
-  async check(source) {
+  async check(source, { signal, progress } = {}) {
     const look = async (hash) => (source.artifact === undefined ? undefined : source.artifact(hash));
     let stored = true;
     let stale = false;
+    let done = 0;
+    source.expect?.([...this.#named.keys()]);
     for (const [hash, named] of this.#named) {
+      signal?.throwIfAborted();
+      progress?.({ done, total: this.#named.size, what: 'artifacts' });
+      done += 1;
       const found = await look(hash);
       stored = found !== undefined;
       if (!stored) break;
-      const lost = await this.#tell(hash, named, found);
+      const lost = await this.#tell(hash, named, found, source.proven?.(hash));
       stale ||= lost && named.index < (this.#passed?.index ?? 0);
     }
     // Where order and content are in doubt, nobody can say what should be there.
@@ -116,7 +121,7 @@ export class Artifacts {
   }
 
   /** Says what is wrong with an artifact; true if it is lost to those who rest on it. */
-  async #tell(hash, named, stored) {
+  async #tell(hash, named, stored, proven) {
     const place = { index: named.index, eventId: named.eventId, artifact: hash };
     if (stored === null || stored === 'not-a-file') {
       if (named.redacted) {
@@ -128,7 +133,7 @@ export class Artifacts {
       this.findings.fail('CHK_ARTIFACT_EXISTENCE', 'ARTIFACT_MISSING', place, message);
       return true;
     }
-    const wrong = await difference(stored, hash, named.size);
+    const wrong = await difference(stored, hash, named.size, proven);
     // Where sizes contradict each other, one of them is wrong, which was said before.
     if (wrong !== null && !named.contradicted) {
       this.findings.fail('CHK_ARTIFACT_HASH_MATCH', 'ARTIFACT_HASH_MISMATCH', place, wrong);
@@ -152,8 +157,12 @@ function evidenceOf(payload) {
   return Array.isArray(named) ? named.filter((one) => typeof one === 'string' && isHash(one)) : [];
 }
 
-/** How bytes differ from what is known of them; reads no further than it takes to know. */
-async function difference(stored, hash, size) {
+/**
+ * How bytes differ from what is known of them; reads no further than it takes to know. `proven` is the size
+ * of bytes that were hashed already, which are then not read again.
+ */
+async function difference(stored, hash, size, proven) {
+  if (proven !== undefined) return proven === size ? null : `the artifact has ${proven} bytes, it should have ${size}`;
   const hasher = new Sha256();
   let length = 0;
   for await (const piece of pieces(stored)) {

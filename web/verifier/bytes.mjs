@@ -24,13 +24,30 @@ export function unhex(text) {
   return bytes;
 }
 
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+const SEXTETS = new Int8Array(128).fill(-1);
+for (let at = 0; at < 64; at += 1) SEXTETS[ALPHABET.charCodeAt(at)] = at;
+
 /** The bytes of padded standard base64 in its one spelling, else null. */
 export function unbase64(text) {
-  if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text)) return null;
-  const binary = atob(text);
+  if (text.length % 4 !== 0) return null;
+  const padding = text.endsWith('==') ? 2 : Number(text.endsWith('='));
+  const bytes = new Uint8Array((text.length / 4) * 3 - padding);
+  const end = text.length - padding;
+  let [held, bits, to] = [0, 0, 0];
+  for (let at = 0; at < end; at += 1) {
+    const sextet = SEXTETS[text.charCodeAt(at)] ?? -1;
+    if (sextet < 0) return null;
+    held = (held << 6) | sextet;
+    bits += 6;
+    if (bits >= 8) {
+      bits -= 8;
+      bytes[to++] = held >> bits;
+      held &= (1 << bits) - 1;
+    }
+  }
   // Bits that the padding leaves unused must be zero.
-  if (btoa(binary) !== text) return null;
-  return Uint8Array.from(binary, (char) => char.charCodeAt(0));
+  return held === 0 ? bytes : null;
 }
 
 /** Whether two sequences of bytes are the same. */
@@ -65,6 +82,14 @@ const ROUNDS = fractions(64, 3);
 const START = fractions(8, 2);
 const schedule = new Int32Array(64);
 
+/** Writes a number of 32 bits, the largest byte first. */
+function put(bytes, at, word) {
+  bytes[at] = word >>> 24;
+  bytes[at + 1] = word >>> 16;
+  bytes[at + 2] = word >>> 8;
+  bytes[at + 3] = word;
+}
+
 /** SHA-256 of bytes that come in pieces. */
 export class Sha256 {
   #state = Int32Array.from(START);
@@ -78,31 +103,42 @@ export class Sha256 {
     let at = 0;
     if (this.#filled > 0) {
       at = Math.min(64 - this.#filled, bytes.length);
-      this.#block.set(bytes.subarray(0, at), this.#filled);
+      for (let from = 0; from < at; from += 1) this.#block[this.#filled + from] = bytes[from];
       this.#filled += at;
       if (this.#filled < 64) return this;
       this.#compress(this.#block, 0);
       this.#filled = 0;
     }
     for (; at + 64 <= bytes.length; at += 64) this.#compress(bytes, at);
-    this.#block.set(bytes.subarray(at), 0);
     this.#filled = bytes.length - at;
+    for (let from = 0; from < this.#filled; from += 1) this.#block[from] = bytes[at + from];
     return this;
   }
 
   /** The hash of everything taken in, 32 bytes. Nothing can be taken in afterwards. */
   digest() {
     const bits = this.#length * 8;
-    const padding = new Uint8Array(((this.#filled < 56 ? 56 : 120) - this.#filled) + 8);
-    padding[0] = 0x80;
-    const view = new DataView(padding.buffer);
-    view.setUint32(padding.length - 8, Math.floor(bits / 2 ** 32));
-    view.setUint32(padding.length - 4, bits >>> 0);
-    this.update(padding);
+    const block = this.#block;
+    block[this.#filled] = 0x80;
+    block.fill(0, this.#filled + 1);
+    if (this.#filled >= 56) {
+      this.#compress(block, 0);
+      block.fill(0);
+    }
+    put(block, 56, Math.floor(bits / 2 ** 32));
+    put(block, 60, bits >>> 0);
+    this.#compress(block, 0);
     const out = new Uint8Array(32);
-    const words = new DataView(out.buffer);
-    this.#state.forEach((word, at) => words.setInt32(4 * at, word));
+    for (let at = 0; at < 8; at += 1) put(out, 4 * at, this.#state[at]);
     return out;
+  }
+
+  /** Begins anew. */
+  reset() {
+    this.#state.set(START);
+    this.#filled = 0;
+    this.#length = 0;
+    return this;
   }
 
   #compress(bytes, offset) {
@@ -118,7 +154,14 @@ export class Sha256 {
       w[i] = (w[i - 16] + s0 + w[i - 7] + s1) | 0;
     }
     const state = this.#state;
-    let [a, b, c, d, e, f, g, h] = state;
+    let a = state[0];
+    let b = state[1];
+    let c = state[2];
+    let d = state[3];
+    let e = state[4];
+    let f = state[5];
+    let g = state[6];
+    let h = state[7];
     for (let i = 0; i < 64; i += 1) {
       const s1 = ((e >>> 6) | (e << 26)) ^ ((e >>> 11) | (e << 21)) ^ ((e >>> 25) | (e << 7));
       const one = (h + s1 + ((e & f) ^ (~e & g)) + ROUNDS[i] + w[i]) | 0;
@@ -144,9 +187,11 @@ export class Sha256 {
   }
 }
 
+const once = new Sha256();
+
 /** SHA-256 of one or more sequences of bytes, one after the other. */
 export function sha256(...pieces) {
-  const hash = new Sha256();
-  for (const piece of pieces) hash.update(piece);
-  return hash.digest();
+  once.reset();
+  for (const piece of pieces) once.update(piece);
+  return once.digest();
 }

@@ -22,6 +22,14 @@ export function dialectOf(event) {
   return version === '1.0' || version.startsWith('1.0.') ? '1.0' : '1.1';
 }
 
+/** The names of a table's members. Tables are few and asked for with every event. */
+const names = new WeakMap();
+
+function namesOf(table) {
+  if (!names.has(table)) names.set(table, new Set(table.map(([name]) => name)));
+  return names.get(table);
+}
+
 /** Collects faults, each with a JSON pointer, while a document is walked. */
 class Checker {
   constructor(dialect) {
@@ -73,7 +81,7 @@ class Checker {
       if (value.has(name)) this.check(form, value.get(name), below(pointer, name));
       else if (since === '1.0' || since === this.dialect) this.fault(below(pointer, name), 'missing');
     }
-    const known = new Set(table.map(([name]) => name));
+    const known = namesOf(table);
     for (const [key, member] of value) {
       if (known.has(key)) continue;
       this.key(key, pointer);
@@ -120,7 +128,8 @@ class Checker {
   }
 }
 
-const below = (pointer, key) => `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+const below = (pointer, key) => (/[~/]/.test(key)
+  ? `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}` : `${pointer}/${key}`);
 
 /** What is wrong with the members of a signature. */
 export function signatureFaults(signature, dialect, pointer = '') {

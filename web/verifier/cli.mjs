@@ -5,13 +5,14 @@ import { constants } from 'node:fs';
 import { lstat, open, readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { verifyCap } from './cap.mjs';
 import { isUlid } from './forms.mjs';
 import { verify, verifyLog } from './verify.mjs';
 
 const USAGE = `usage: node cli.mjs TARGET [--trust FINGERPRINT]... [--profile strict|default|lenient]
        [--keys FILE] [--expect-head HASH] [--expect-count N] [--log FILE]... [--store DIR] [--allow-open]
        node cli.mjs --batch
-TARGET is a trace's directory or its events.jsonl, or a workspace's log directory.
+TARGET is a trace's directory or its events.jsonl, a workspace's log directory, or a sealed file (.cap).
 --batch reads one JSON request a line: {"target": …, "trust": […], "profile": …, "keys": …,
 "expect_head": …, "expect_count": …, "log": […], "store": …}, and prints one report a line.
 `;
@@ -134,8 +135,52 @@ async function sorted(paths) {
   return kept;
 }
 
+/** Whether a file begins as sealed files do. */
+async function isCap(path) {
+  if (!(await stat(path).catch(absent))?.isFile()) return false;
+  const file = await open(path, 'r');
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(3), 0, 3, 0);
+    return bytesRead === 3 && buffer.equals(Buffer.of(0x1f, 0x8b, 8));
+  } finally {
+    await file.close();
+  }
+}
+
+/** A sealed file is sliced like a Blob. */
+async function answerCap(request) {
+  const unused = ['keys', 'store'].find((name) => request[name] !== undefined);
+  if (unused !== undefined) throw new Error(`a sealed file has its own ${unused === 'keys' ? 'keys' : 'artifacts'}`);
+  const kept = await sorted(request.log ?? []);
+  const log = await longestLog(kept.logs);
+  if (log.contradiction !== undefined) return log;
+  const file = await open(request.target, 'r');
+  const slice = (from, to) => ({
+    arrayBuffer: async () => {
+      const bytes = new Uint8Array(to - from);
+      const { bytesRead } = await file.read(bytes, 0, bytes.length, from);
+      return bytes.buffer.slice(0, bytesRead);
+    },
+  });
+  try {
+    return await verifyCap({ size: (await file.stat()).size, slice }, {
+      trust: request.trust,
+      profile: request.profile,
+      expectHead: request.expect_head,
+      expectCount: request.expect_count,
+      kept: {
+        log: async () => (log.path === null ? null : contents(log.path)),
+        checkpoints: async () => kept.notes,
+      },
+    });
+  } finally {
+    await file.close();
+  }
+}
+
 /** Answers one request with a report, or with `{ contradiction }`. */
 async function answer(request) {
+  if (request.target.endsWith('.cap') || await isCap(request.target)) return answerCap(request);
   const { events, home, traceId, isLog } = await locate(request.target);
   const own = home === null ? null : join(home, 'log/events.jsonl');
   const kept = await sorted(request.log ?? []);

@@ -56,6 +56,9 @@ function isOnCurve(y) {
   return ratio === 0n || power(ratio, (P - 1n) / 2n) === 1n;
 }
 
+/** Whether 32 bytes are a number below the order of the group, which is a little above 2^252. */
+const isScalar = (encoded) => encoded[31] < 0x10 || littleEndian(encoded) < L;
+
 /** Whether 32 bytes are a public key that may be used at all. */
 export function isPublicKey(bytes) {
   return bytes.length === 32 && isSound(bytes) && isOnCurve(yOf(bytes));
@@ -75,7 +78,7 @@ export class VerifyingKey {
   /** Whether `signature` is one of `message` with this key, by the strict rules. */
   async verify(message, signature) {
     if (signature.length !== 64) return false;
-    if (!isSound(signature.subarray(0, 32)) || littleEndian(signature.subarray(32)) >= L) return false;
+    if (!isSound(signature.subarray(0, 32)) || !isScalar(signature.subarray(32))) return false;
     return crypto.subtle.verify({ name: 'Ed25519' }, await this.#key, signature, message);
   }
 }

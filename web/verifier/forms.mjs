@@ -28,6 +28,18 @@ export function isTime(text) {
 const isStorePath = (text) => text.length <= 1024
   && text.split('/').every((part) => /^[A-Za-z0-9._-]+$/.test(part) && part !== '.' && part !== '..');
 
+const FORMS = {
+  text: () => true,
+  'text, not empty': (text) => text !== '',
+  hash: isHash,
+  ULID: isUlid,
+  'claim id': (text, dialect) => text.startsWith('claim_') && isUlid(text.slice(6), dialect),
+  name: isName,
+  time: isTime,
+  version: isVersion,
+  'store path': isStorePath,
+};
+
 /** What is wrong with a text as this form; null if nothing is. */
 export function objection(form, text, dialect) {
   const rule = textFault(text);
@@ -38,18 +50,7 @@ export function objection(form, text, dialect) {
     }
     return unbase64(text)?.length === form.base64_of ? null : `must be base64 of ${form.base64_of} bytes`;
   }
-  const holds = {
-    text: () => true,
-    'text, not empty': () => text !== '',
-    hash: () => isHash(text),
-    ULID: () => isUlid(text, dialect),
-    'claim id': () => text.startsWith('claim_') && isUlid(text.slice(6), dialect),
-    name: () => isName(text),
-    time: () => isTime(text),
-    version: () => isVersion(text),
-    'store path': () => isStorePath(text),
-  }[form];
-  return holds() ? null : `must be a ${form}`;
+  return FORMS[form](text, dialect) ? null : `must be a ${form}`;
 }
 
 // eslint-disable-next-line no-control-regex

@@ -31,7 +31,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  * are the canonical form; `members` are those of an outermost object, as `[key, start, end]` with
  * the places in `text` where the key begins and the value ends.
  */
-export function read(bytes, limit = TEXT_BYTES_MAX) {
+export function read(bytes, limit = TEXT_BYTES_MAX, elements = ELEMENTS_MAX) {
   if (bytes.length > limit) throw new Refusal('too-long');
   let text;
   try {
@@ -39,12 +39,12 @@ export function read(bytes, limit = TEXT_BYTES_MAX) {
   } catch {
     throw new Refusal('invalid-utf8');
   }
-  return readText(text);
+  return readText(text, elements);
 }
 
 /** As `read`, of a text whose length and characters are known to be fine. */
-export function readText(text) {
-  const reader = new Reader(text);
+export function readText(text, elements = ELEMENTS_MAX) {
+  const reader = new Reader(text, elements);
   const value = reader.document();
   return { value, text, canonical: reader.canonical, members: reader.members };
 }
@@ -57,8 +57,9 @@ const ESCAPES = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: 
 const WORDS = [['true', true], ['false', false], ['null', null]];
 
 class Reader {
-  constructor(text) {
+  constructor(text, elementsMax) {
     this.text = text;
+    this.elementsMax = elementsMax;
     this.at = 0;
     this.depth = 0;
     this.elements = 0;
@@ -180,7 +181,7 @@ class Reader {
 
   element() {
     this.elements += 1;
-    if (this.elements > ELEMENTS_MAX) throw new Refusal('too-many-elements');
+    if (this.elements > this.elementsMax) throw new Refusal('too-many-elements');
   }
 
   /** After an element: whether another one follows. */
@@ -256,4 +257,16 @@ export function write(value) {
   const members = value instanceof Map ? [...value] : Object.entries(value);
   members.sort(([a], [b]) => (a < b ? -1 : 1));
   return `{${members.map(([key, member]) => `${string(key)}:${write(member)}`).join(',')}}`;
+}
+
+/** Objects and lists in a JSON text, counted without reading it. */
+export function containers(bytes) {
+  let count = 0;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    if (byte === 0x7b || byte === 0x5b) count += 1;
+    if (byte !== 0x22) continue;
+    for (at += 1; at < bytes.length && bytes[at] !== 0x22; at += 1) if (bytes[at] === 0x5c) at += 1;
+  }
+  return count;
 }

@@ -3,20 +3,20 @@
 
 import { text, typeOf } from './check.mjs';
 import { VerifyingKey } from './ed25519.mjs';
-import { KeyBook, checkSignature, parseIdentity, recordFault, tellsOfCompromise } from './keys.mjs';
-import { lines } from './lines.mjs';
+import { KeyBook, checkSignature, parseIdentity, recordFault, signAhead, tellsOfCompromise } from './keys.mjs';
+import { batches } from './lines.mjs';
 import { isSigned, parseCheckpoint } from './note.mjs';
 import { PROFILES } from './report.mjs';
-import { Walk } from './walk.mjs';
+import { Walk, examine } from './walk.mjs';
 
 const GENESIS = '0'.repeat(64);
-const KEY_EVENTS = ['log_opened', 'key_added', 'key_rotated', 'key_revoked'];
+export const KEY_EVENTS = ['log_opened', 'key_added', 'key_rotated', 'key_revoked'];
 /** Every entry is signed, whatever the profile: the trust in everything else hangs on it. */
-const LOG_PROFILE = { ...PROFILES.strict, compromiseCountsBack: false };
+export const LOG_PROFILE = { ...PROFILES.strict, compromiseCountsBack: false };
 const EXTENTS = ['trace_checkpointed', 'trace_closed'];
 
 /** A step's event with what is asked of it all the time. */
-function factOf(step) {
+export function factOf(step) {
   const { event } = step;
   // A payload of schema 1.0 may lie elsewhere.
   const payload = event.get('payload') ?? new Map();
@@ -33,7 +33,7 @@ function factOf(step) {
 }
 
 /** What the log's events come to, by which the next one is judged. */
-class Rules {
+export class Rules {
   origin = '';
   rootKeyId = '';
   keysHead = null;
@@ -42,16 +42,25 @@ class Rules {
 
   /** Why this event may not stand here; null if it may. */
   refusal(fact) {
-    const first = fact.type === 'log_opened';
-    if ((this.keysHead === null) !== first) return 'a log begins with log_opened, and only once';
-    const roles = typeOf(fact.type).kinds.log ?? [];
-    if (roles.length === 0) return `${fact.type} may not stand in a log`;
-    if (!roles.includes(text(fact.actor, 'role'))) return 'not recorded by the recorder';
-    return this.#refusedHead(fact) ?? this.#refusedSigner(fact) ?? this.#refusedChange(fact)
-      ?? (first ? refusedOpening(fact) : this.#refusedTrace(fact));
+    return this.refusedPlace(fact) ?? this.refusedHead(fact) ?? this.refusedKeys(fact) ?? this.refusedTrace(fact);
   }
 
-  #refusedHead({ type, word }) {
+  /** It stands where such an event may stand, by whom it may be recorded. */
+  refusedPlace(fact) {
+    if ((this.keysHead === null) !== (fact.type === 'log_opened')) return 'a log begins with log_opened, and only once';
+    const roles = typeOf(fact.type).kinds.log ?? [];
+    if (roles.length === 0) return `${fact.type} may not stand in a log`;
+    return roles.includes(text(fact.actor, 'role')) ? null : 'not recorded by the recorder';
+  }
+
+  /** Its signer, and what it says of keys. */
+  refusedKeys(fact) {
+    return this.#refusedSigner(fact) ?? this.#refusedChange(fact)
+      ?? (fact.type === 'log_opened' ? refusedOpening(fact) : null);
+  }
+
+  /** It names the last key event. */
+  refusedHead({ type, word }) {
     if (type === 'log_opened') return null;
     const member = KEY_EVENTS.includes(type) ? 'prev_key_event' : 'keys_head';
     return word(member) === (this.keysHead ?? GENESIS) ? null : `${member} is not the last key event`;
@@ -93,7 +102,8 @@ class Rules {
     return this.keys.get(keyId)?.active === true;
   }
 
-  #refusedTrace({ type, word, size }) {
+  /** What it says of a trace. */
+  refusedTrace({ type, word, size }) {
     const known = this.#open.get(word('trace_id'));
     if (type === 'trace_opened') return known === undefined ? null : 'the trace is open';
     if (type === 'trace_closed' && known === undefined) return 'the trace is not open';
@@ -137,7 +147,7 @@ function refusedOpening({ word, identity }) {
 }
 
 /** Traces only grow, whatever else became doubtful. */
-class Sizes {
+export class Sizes {
   #traces = new Map();
 
   /** Why the log may not say this of the trace; null if it may. */
@@ -154,7 +164,7 @@ class Sizes {
 }
 
 /** What a log says of one trace. */
-class LogView {
+export class LogView {
   /** Which key could sign what in the trace. */
   book = new KeyBook();
   /** Which key could sign what in the log itself. */
@@ -208,16 +218,16 @@ class LogView {
   }
 }
 
-/** Reads a whole log for the trace that is `wanted`: `{ traceId, pin, checkpoints, profile }`. */
+/** Reads a whole log for the trace that is `wanted`: `{ traceId, pin, checkpoints, profile, signal, progress }`. */
 export async function readLog(given, wanted, findings) {
   const walk = new Walk(wanted.profile, findings, null);
   const view = new LogView();
   const rules = new Rules();
   const sizes = new Sizes();
   const kept = parseCheckpoints(wanted.checkpoints, findings);
-  for await (const line of lines(given)) {
+  const take = async (line) => {
     const step = walk.line(line);
-    if (step === null) continue;
+    if (step === null) return;
     const fact = step.event === null ? null : factOf(step);
     if (fact !== null) view.meetRoot(step, fact);
     const verified = await checkSignature(step, view.logBook, LOG_PROFILE, findings) === 'counts';
@@ -236,6 +246,13 @@ export async function readLog(given, wanted, findings) {
       view.pinHolds = wanted.pin.head === walk.head && keysHead;
     }
     for (const one of kept.filter(({ size }) => size === walk.index)) one.rootThen = walk.tree.root();
+  };
+  for await (const batch of batches(given)) {
+    wanted.signal?.throwIfAborted();
+    const examined = batch.map(examine);
+    signAhead(examined, view.logBook);
+    for (const line of examined) await take(line);
+    wanted.progress?.({ done: walk.index, total: null, what: 'events' });
   }
   if (walk.index === 0) findings.fail('CHK_SCHEMA_CONFORMANCE', 'SCHEMA_INVALID', {}, 'the log holds no events');
   view.entries = walk.index;

@@ -9,7 +9,7 @@ import { Real } from './json.mjs';
 
 const CHECK = 'CHK_RECEIPT_CHAIN';
 const NOTHING = hex(sha256());
-const ENDS = ['tool_execution_completed', 'tool_execution_failed'];
+export const ENDS = ['tool_execution_completed', 'tool_execution_failed'];
 
 /** The receipts of a trace so far. */
 export class Receipts {
@@ -226,7 +226,7 @@ function ofEvent(action, event, refused, old, differs) {
 }
 
 /** The fields that are hashed, in their order. */
-const HASHED = [['action_id', string], ['action_type', string], ['duration_ms', integer], ['gate_decision', string, null],
+export const HASHED = [['action_id', string], ['action_type', string], ['duration_ms', integer], ['gate_decision', string, null],
   ['gate_score', float, null], ['input_hash', string], ['instruction_hash', string], ['output_hash', string],
   ['parent_action_id', string, null], ['parent_receipt_hash', string, null], ['success', boolean], ['timestamp', string]];
 
@@ -246,7 +246,7 @@ export function receiptHash(action) {
 const SHORT = { '"': '\\"', '\\': '\\\\', '\b': '\\b', '\t': '\\t', '\n': '\\n', '\f': '\\f', '\r': '\\r' };
 
 /** As Python writes it: everything that is not printable ASCII is escaped, one UTF-16 unit at a time. */
-function string(value) {
+export function string(value) {
   if (typeof value !== 'string') return null;
   const escaped = value.replace(/["\\]|[^ -~]/g, (unit) =>
     SHORT[unit] ?? `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
@@ -262,7 +262,7 @@ function boolean(value) {
 }
 
 /** As Python's `repr` writes a float: the same shortest digits, laid out in another way. */
-function float(given) {
+export function float(given) {
   const value = scoreOf(given);
   if (typeof value !== 'number') return null;
   const [mantissa, power] = Math.abs(value).toExponential().split('e');

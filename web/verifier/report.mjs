@@ -59,6 +59,13 @@ export const NOT_PROVEN = [
   'anything against someone who holds the keys and the disk, since that checkpoint',
 ];
 
+/** What receipts alone do not show either. */
+const UNSIGNED = [
+  'who wrote these receipts: they are unsigned, and anyone could have written them',
+  'that this is the whole session: a shorter one could be sealed just so',
+  'descriptions, file names and other metadata: they lie outside the hashes',
+];
+
 /** Everything that was found so far. A place is `{ index, eventId, artifact }`, each optional. */
 export class Findings {
   failures = [];
@@ -143,6 +150,11 @@ export class Findings {
     this.#skipped.set(check, why);
   }
 
+  /** Says the same of every check but some. */
+  skipAll(why, but = []) {
+    for (const check of Object.keys(CHECKS)) if (!but.includes(check)) this.skip(check, why);
+  }
+
   scope(check, text) {
     this.#scopes.set(check, text);
   }
@@ -209,16 +221,24 @@ export function reportOf(run, findings, options) {
     profile: run.profile.name,
     summary: summary(run, findings),
     checks: findings.checks(),
-    failures: findings.failures,
+    failures: run.advice === undefined ? findings.failures
+      : findings.failures.map((failure) => ({ ...failure, suggested_action: run.advice })),
     warnings: findings.warnings,
     approvals: run.approvals,
     ...(run.coverage ? { coverage: run.coverage } : {}),
-    not_proven: run.artifactsRead
-      ? NOT_PROVEN : [...NOT_PROVEN, 'that the artifacts are there and whole: they were not read'],
+    not_proven: notProven(run),
     metrics: { ...run.metrics, elapsed_ms: 0 },
   };
   report.report_digest = digestOf(report);
   return report;
+}
+
+function notProven(run) {
+  return [
+    ...(run.unsigned ? UNSIGNED : []),
+    ...NOT_PROVEN,
+    ...(run.artifactsRead ? [] : ['that the artifacts are there and whole: they were not read']),
+  ];
 }
 
 /** Who trusts a root trusts what it vouches for: every event, and not those of somebody else. */
@@ -236,6 +256,7 @@ function summary(run, findings) {
   const count = findings.failures.length;
   let text = `${count} failures`;
   if (count === 1) text = '1 failure';
+  if (count === 0 && run.summary !== undefined) return run.summary;
   if (count === 0 && !run.signaturesChecked) {
     text = 'the bytes agree with themselves, but no signature was checked';
   } else if (count === 0) {

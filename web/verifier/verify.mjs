@@ -7,19 +7,20 @@
 
 import { Artifacts } from './artifacts.mjs';
 import { dialectOf, text, typeOf } from './check.mjs';
-import { KeyBook, checkSignature, readKeyFile } from './keys.mjs';
-import { lines } from './lines.mjs';
+import { KeyBook, checkSignature, readKeyFile, signAhead } from './keys.mjs';
+import { batches, lines } from './lines.mjs';
 import { readLog } from './log.mjs';
 import { Receipts } from './receipts.mjs';
 import { Findings, PROFILES, reportOf } from './report.mjs';
-import { Walk } from './walk.mjs';
+import { Walk, examine } from './walk.mjs';
 
 const NOT_REPLAYED = 'not run: this reader does not replay the rules of traces';
 const NOTHING = new Uint8Array();
 
 /**
  * Verifies a trace. Options: `trust` (fingerprints of roots), `profile` (its name), `keys` (the bytes
- * of a file of keys), `expectTrace`, `expectHead`, `expectCount`, `reportId`, `now` (a Date).
+ * of a file of keys), `expectTrace`, `expectHead`, `expectCount`, `reportId`, `now` (a Date), `progress` (told
+ * `{ done, total, what }`: how many of the events or artifacts were looked at), `signal` (an AbortSignal).
  * Throws where something cannot be read; whatever is wrong with what was read is in the report.
  */
 export async function verify(source, options = {}) {
@@ -33,17 +34,35 @@ export async function verify(source, options = {}) {
   if (log !== null) {
     const own = new Findings();
     const traceId = options.expectTrace ?? text(first, 'trace_id') ?? '';
-    view = await readLog(log, { traceId, pin, checkpoints, profile }, own);
+    view = await readLog(log, { traceId, pin, checkpoints, profile, signal: options.signal }, own);
     findings.takeFromLog(own);
   }
   const keys = view?.book ?? (options.keys ? readKeyFile(options.keys) : null);
+  return judge(source, options, { profile, pin, checkpoints, view, keys, findings });
+}
+
+/**
+ * Judges a trace by what the log says of it, which is known already: `against` has `profile`, `pin`,
+ * `checkpoints`, `view`, `keys`, `findings`, and perhaps an `onlooker`, who sees each line's event, or null,
+ * in `line(event)`, and adds in `end(findings)` what it found.
+ */
+export async function judge(source, options, against) {
+  const { profile, pin, checkpoints, view, keys, findings, onlooker } = against;
   const run = new Run(options, profile, keys, view, findings);
-  for await (const line of lines(await source.events() ?? NOTHING)) {
-    const step = run.walk.line(line);
-    if (step !== null) await run.step(step);
+  for await (const batch of batches(await source.events() ?? NOTHING)) {
+    options.signal?.throwIfAborted();
+    const examined = batch.map(examine);
+    if (run.signaturesChecked) signAhead(examined, run.keys);
+    for (const line of examined) {
+      const step = run.walk.line(line);
+      onlooker?.line(step?.event ?? null);
+      if (step !== null) await run.step(step);
+    }
+    options.progress?.({ done: run.walk.index, total: null, what: 'events' });
   }
   run.finish(pin, checkpoints);
-  run.artifactsRead = await run.artifacts.check(source);
+  onlooker?.end(findings);
+  run.artifactsRead = await run.artifacts.check(source, options);
   if (!run.artifactsRead) {
     findings.skip('CHK_ARTIFACT_EXISTENCE', 'no store of artifacts was given');
     findings.skip('CHK_ARTIFACT_HASH_MATCH', 'no store of artifacts was given');
@@ -60,7 +79,8 @@ export async function verifyLog(source, options = {}) {
   const findings = new Findings();
   const profile = profileOf(options);
   const checkpoints = await source.checkpoints?.() ?? [];
-  const wanted = { traceId: null, pin: null, checkpoints, profile };
+  const { signal, progress } = options;
+  const wanted = { traceId: null, pin: null, checkpoints, profile, signal, progress };
   const view = await readLog(await source.events() ?? NOTHING, wanted, findings);
   if (view.firstBreak === null) expectations(options, view.head, view.entries, findings);
   for (const check of ['CHK_ARTIFACT_EXISTENCE', 'CHK_ARTIFACT_HASH_MATCH', 'CHK_RECEIPT_CHAIN',
@@ -88,20 +108,20 @@ export async function verifyLog(source, options = {}) {
   return reportOf(verdict, findings, options);
 }
 
-function profileOf({ profile = 'default' }) {
+export function profileOf({ profile = 'default' }) {
   if (!Object.hasOwn(PROFILES, profile)) throw new Error(`no profile is called ${profile}`);
   return PROFILES[profile];
 }
 
 /** The first event, if it is one. */
-async function firstEvent(source) {
+export async function firstEvent(source) {
   const walk = new Walk(PROFILES.lenient, new Findings(), null);
-  for await (const line of lines(await source.events() ?? NOTHING)) return walk.line(line)?.event ?? null;
+  for await (const line of lines(await source.events() ?? NOTHING)) return walk.line(examine(line))?.event ?? null;
   return null;
 }
 
 /** The log as the trace's first event names it. */
-function pinOf(first) {
+export function pinOf(first) {
   const pin = first?.get('payload')?.get('log');
   // Schema 1.0 names no log, whatever stands there.
   if (!(pin instanceof Map) || dialectOf(first) === '1.0') return null;
@@ -120,17 +140,17 @@ function expectations({ expectHead, expectCount }, head, count, findings) {
   }
 }
 
-const noApprovals = () => ({ protected_key: 0, unprotected_key: 0, client_prompt: 0, unstated: 0 });
+export const noApprovals = () => ({ protected_key: 0, unprotected_key: 0, client_prompt: 0, unstated: 0 });
 
 /** The kind of trace that an event begins; null if it can begin none. */
-function kindOf(event) {
+export function kindOf(event) {
   // Schema 1.0 has sessions only, and no member that would say so.
   const kind = dialectOf(event) === '1.0' ? 'session' : text(event.get('payload'), 'kind') ?? 'session';
   return typeOf(text(event, 'event_type')).opens.includes(kind) ? kind : null;
 }
 
 /** How the trace stands after this event, if that ends it; else null. */
-function endingOf(kind, event) {
+export function endingOf(kind, event) {
   const word = (name) => text(event.get('payload'), name);
   const type = text(event, 'event_type');
   if (kind === 'session' || kind === 'recording') {

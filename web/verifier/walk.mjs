@@ -13,6 +13,17 @@ const FAULTS_SHOWN = 8;
 /** Ids that are remembered behind a break, to tell a repeated event from one that was moved. */
 const IDS_AFTER_BREAK_MAX = 4_096;
 
+/** A line with what it says, as `reading`, or why nothing can be read from it, as `refusal`. */
+export function examine({ kind, bytes }) {
+  if (kind !== 'line' && kind !== 'tail') return { kind, reading: null, refusal: null };
+  try {
+    return { kind, reading: takeApart(bytes), refusal: null };
+  } catch (error) {
+    if (error instanceof Refusal) return { kind, reading: null, refusal: error };
+    throw error;
+  }
+}
+
 /** Where the walk through a ledger stands. */
 export class Walk {
   /** Lines seen. */
@@ -46,28 +57,17 @@ export class Walk {
     this.traceId = traceId;
   }
 
-  /** Takes the next line in: a step, or null where nothing can be read from it. */
-  line({ kind, bytes }) {
-    if (kind === 'tail') return this.#tail(bytes);
+  /** Takes the next line in, as `examine` gives it: a step, or null where nothing can be read from it. */
+  line({ kind, reading, refusal }) {
+    if (kind === 'tail') return this.#tail(reading);
     if (kind === 'long') return this.#unreadable('the line is longer than an event may be');
     if (kind === 'endless') return this.#unreadable('the line is too long to look for its end: nothing more was read');
-    try {
-      return this.#step(takeApart(bytes));
-    } catch (error) {
-      if (error instanceof Refusal) return this.#unreadable(error.message);
-      throw error;
-    }
+    return reading === null ? this.#unreadable(refusal.message) : this.#step(reading);
   }
 
   /** The last bytes of a ledger. A whole event that only lacks its line feed counts. */
-  #tail(bytes) {
+  #tail(reading) {
     const place = { index: this.index };
-    let reading = null;
-    try {
-      reading = takeApart(bytes);
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-    }
     if (reading === null || reading.notCanonical || hashMember(reading, 'event_hash') !== reading.eventHash) {
       const message = 'an incomplete line at the end, which is no event';
       this.findings.warn('CHK_SCHEMA_CONFORMANCE', 'TORN_TAIL', place, message);

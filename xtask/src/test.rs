@@ -5,6 +5,7 @@
 
 mod clients;
 mod needs;
+mod pinned;
 
 use std::process::Command;
 use std::time::Instant;
@@ -23,6 +24,9 @@ const BROWSER_VARIABLE: &str = "COUNTERSIGN_TEST_BROWSER";
 /// the TypeScript one.
 const MCP_PYTHON_VARIABLE: &str = "COUNTERSIGN_TEST_MCP_PYTHON";
 const MCP_NODE_VARIABLE: &str = "COUNTERSIGN_TEST_MCP_NODE_MODULES";
+
+/// In which variable tests find an interpreter with the fuzzer of the viewer's API.
+const API_PYTHON_VARIABLE: &str = "COUNTERSIGN_TEST_API_PYTHON";
 
 /// What to do about missing tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +84,9 @@ pub(crate) fn run(install: Install) -> Result<(), Failure> {
         }
         if let Some(modules) = clients::node_modules() {
             tests.env(MCP_NODE_VARIABLE, modules);
+        }
+        if let Some(python) = pinned::API_FUZZER.python() {
+            tests.env(API_PYTHON_VARIABLE, python);
         }
         succeed(&mut tests)
     })?;

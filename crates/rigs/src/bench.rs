@@ -22,6 +22,7 @@ mod seal;
 mod start;
 mod tidy;
 mod verify;
+mod viewer;
 mod work;
 
 use std::fmt;
@@ -90,6 +91,7 @@ const FIGURES: &[Figure] = &[
     ("cap", cap::measure),
     ("work", work::measure),
     ("flow", flow::measure),
+    ("viewer", viewer::measure),
     ("start", start::measure),
     ("tidy", tidy::measure),
 ];

@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use countersign_format::event::TraceKind;
 use countersign_format::hash::Hash;
@@ -25,6 +26,9 @@ use crate::writer::{Recorded, WriteError};
 
 /// The name of the file whose lock says that somebody runs a session.
 const RUN_LOCK: &str = "run.lock";
+/// How long the lock is asked for, and how often.
+const RUN_LOCK_WAIT: Duration = Duration::from_secs(1);
+const RUN_LOCK_STEP: Duration = Duration::from_millis(5);
 
 /// What is signed to get the key of bindings. No event begins like this.
 const BINDING_LABEL: &str = "countersign input binding ";
@@ -131,12 +135,22 @@ impl Workspace {
         open.create(true).truncate(false).write(true);
         let file =
             open.open(dir.join(RUN_LOCK)).map_err(|source| WorkspaceError::Io { doing, source })?;
-        match file.try_lock() {
-            Ok(()) => Ok(RunningSession { _lock: file }),
-            Err(TryLockError::WouldBlock) => {
-                Err(WorkspaceError::SessionRuns { id: id.to_string() })
+        let started = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(RunningSession { _lock: file }),
+                // A child that somebody who was killed had just begun may hold it for a moment; the
+                // lock cannot be waited for with an end.
+                Err(TryLockError::WouldBlock) if started.elapsed() < RUN_LOCK_WAIT => {
+                    std::thread::sleep(RUN_LOCK_STEP);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(WorkspaceError::SessionRuns { id: id.to_string() });
+                }
+                Err(TryLockError::Error(source)) => {
+                    return Err(WorkspaceError::Io { doing, source });
+                }
             }
-            Err(TryLockError::Error(source)) => Err(WorkspaceError::Io { doing, source }),
         }
     }
 

@@ -1,5 +1,5 @@
-//! MCP over stdio and HTTP, a proxy before somebody else's MCP server, and the hooks of agents. The only
-//! async code.
+//! MCP over stdio and HTTP, a proxy before somebody else's MCP server, the hooks of agents, and the
+//! viewer. The only async code.
 //!
 //! Decides how an outside agent reaches the recorder: what it can ask, how it is answered, and who may
 //! ask at all. What is recorded and how it is judged is decided below, in `runtime` and `gate`.
@@ -15,6 +15,7 @@ mod proxy;
 mod question;
 mod signals;
 mod stdio;
+mod viewer;
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ pub use proxy::{
     HeaderFault, HttpTarget, ProxyEnd, ProxyError, ProxySetup, ProxyTarget, TargetHeader, run_proxy,
 };
 pub use stdio::serve_stdio;
+pub use viewer::{ViewerServer, ViewerSetup};
 
 /// Why a server could not start, or ended before its time.
 #[derive(Debug, thiserror::Error)]

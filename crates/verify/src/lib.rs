@@ -57,6 +57,7 @@ pub use profile::Profile;
 pub use prove::{EventName, Unprovable, log_extract, prove};
 pub use text::{render, render_cap};
 pub use trace::{verify, verify_log, verify_prefix};
+pub use verdict::NOT_PROVEN;
 
 /// What is to be verified. Each call gives the bytes from their beginning.
 pub trait Source {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::findings::{CheckId, Findings};
 
 /// What no verdict of this reader shows.
-const NOT_PROVEN: [&str; 6] = [
+pub const NOT_PROVEN: [&str; 6] = [
     "that a claim is true",
     "that nothing happened outside the channel that was recorded",
     "which model acted",

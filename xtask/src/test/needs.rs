@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::clients;
+use super::pinned::{API_FUZZER, MCP_CLIENT, environment};
 use crate::place::{cargo, succeed, target};
 
 /// What goes into the virtual environment if no installed Python will do.
@@ -57,7 +58,8 @@ pub(super) fn install() -> Result<(), String> {
     if browser().is_none() {
         packages.push("chromium");
     }
-    if clients::python().is_none() && base_python().is_none() {
+    let pinned = [MCP_CLIENT, API_FUZZER];
+    if pinned.iter().any(|it| it.python().is_none()) && base_python().is_none() {
         packages.push("python3-venv");
     }
     if clients::node_modules().is_none() && !answers(Command::new("npm").arg("--version")) {
@@ -80,7 +82,8 @@ pub(super) fn install() -> Result<(), String> {
         format!("no Python here imports `cryptography`, not even with {CRYPTOGRAPHY} installed")
     })?;
     eprintln!("    python: {}", python.display());
-    clients::install(base_python())
+    clients::install(base_python())?;
+    API_FUZZER.install(base_python())
 }
 
 /// The first interpreter that has what the tests need.
@@ -122,12 +125,12 @@ impl Tool {
 }
 
 /// The directory of the virtual environment.
-fn environment() -> PathBuf {
+fn environment_place() -> PathBuf {
     target().join("test-env")
 }
 
 fn environment_python() -> PathBuf {
-    environment().join("bin/python3")
+    environment_place().join("bin/python3")
 }
 
 /// An interpreter from which a virtual environment can be made.
@@ -140,9 +143,7 @@ fn base_python() -> Option<&'static Path> {
 
 fn make_environment() -> Result<(), String> {
     let base = base_python().ok_or("no Python with `venv` to install `cryptography` into")?;
-    succeed(Command::new(base).args(["-m", "venv"]).arg(environment()))?;
-    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", CRYPTOGRAPHY];
-    succeed(Command::new(environment_python()).args(install))
+    environment(base, &environment_place(), &[CRYPTOGRAPHY])
 }
 
 fn install_packages(packages: &[&str]) -> Result<(), String> {

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &McpArgs, caller: &mut Caller) -> Result<Exit, CommandEr
     });
     match args.http {
         Some(address) => serve_http(args, address, recorder, caller)?,
-        None => countersign_serve::serve_stdio(recorder).map_err(explain)?,
+        None => countersign_serve::serve_stdio(recorder).map_err(explain_serving)?,
     }
     Ok(Exit::Done)
 }
@@ -75,7 +75,8 @@ fn serve_http(
         Some(_) => Token::load_or_make_outside(file, home.parent().unwrap_or(&home)),
         None => Token::load_or_make(file),
     };
-    let server = HttpServer::bind(recorder, address, token.map_err(refused)?).map_err(explain)?;
+    let server = HttpServer::bind(recorder, address, token.map_err(refused_token)?)
+        .map_err(explain_serving)?;
     let output = &mut caller.output;
     if args.allow_remote {
         output.warning(
@@ -88,7 +89,7 @@ fn serve_http(
         "clients send: Authorization: Bearer, and the token in {}",
         file.display()
     ));
-    server.run().map_err(explain)
+    server.run().map_err(explain_serving)
 }
 
 /// What a variable says, if it says anything.
@@ -96,7 +97,7 @@ fn said(variable: &str) -> Option<String> {
     env::var(variable).ok().filter(|value| !value.trim().is_empty())
 }
 
-fn explain(error: ServeError) -> CommandError {
+pub(super) fn explain_serving(error: ServeError) -> CommandError {
     let hint = match &error {
         ServeError::Bind { .. } => Some("name another port, or 0 for any that is free"),
         ServeError::NoBeginning { .. } => {
@@ -111,7 +112,7 @@ fn explain(error: ServeError) -> CommandError {
     }
 }
 
-fn refused(error: TokenError) -> CommandError {
+pub(super) fn refused_token(error: TokenError) -> CommandError {
     let hint = match &error {
         TokenError::TooOpen { path, .. } => Some(format!(
             "delete `{}`, so that a new one is made, and give that to your clients",

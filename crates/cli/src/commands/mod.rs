@@ -16,11 +16,14 @@ mod keys;
 mod mcp;
 mod prove;
 mod proxy;
+mod report;
 mod run;
 mod sandboxed;
 mod seal;
+mod serve;
 mod trace;
 mod verify;
+mod watch;
 mod work;
 
 use crate::{Caller, CommandError, Exit};
@@ -37,8 +40,11 @@ pub(crate) enum Command {
     Prove(prove::ProveArgs),
     Compare(compare::CompareArgs),
     Trace(trace::TraceArgs),
+    Watch(watch::WatchArgs),
+    Report(report::ReportArgs),
     Approve(approve::ApproveArgs),
     Coverage(coverage::CoverageArgs),
+    Serve(serve::ServeArgs),
     Mcp(mcp::McpArgs),
     Hook(hook::HookArgs),
     Proxy(proxy::ProxyArgs),
@@ -65,8 +71,11 @@ pub(crate) fn run(command: Command, caller: &mut Caller) -> Result<Exit, Command
         Command::Prove(args) => prove::run(&args, caller),
         Command::Compare(args) => compare::run(&args, caller),
         Command::Trace(args) => trace::run(&args, caller),
+        Command::Watch(args) => watch::run(&args, caller),
+        Command::Report(args) => report::run(&args, caller),
         Command::Approve(args) => approve::run(&args, caller),
         Command::Coverage(args) => coverage::run(&args, caller),
+        Command::Serve(args) => serve::run(&args, caller),
         Command::Mcp(args) => mcp::run(&args, caller),
         Command::Hook(args) => hook::run(&args, caller),
         Command::Proxy(args) => proxy::run(&args, caller),

@@ -19,13 +19,16 @@ mod mcp;
 mod place;
 mod proof;
 mod proxy;
+mod report;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod schema_1_0;
+mod serve;
 mod session;
 mod trace_diff;
 mod trace_follow;
 mod trace_for;
 mod verify;
+mod watch;
 mod work;
 mod workspace;

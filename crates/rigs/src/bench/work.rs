@@ -4,6 +4,7 @@
 //! with one where there are ten.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -70,13 +71,22 @@ fn compared(name: &'static str, (many, few): (Duration, Duration)) -> Measured {
 }
 
 /// A workspace with work items.
-struct Board {
+pub(super) struct Board {
     home: Home,
     workspace: Workspace,
 }
 
 impl Board {
-    fn with(name: &str, items: usize) -> Result<Self, String> {
+    /// Where it lies, and its settings.
+    pub(super) fn store(&self) -> PathBuf {
+        self.home.below("home")
+    }
+
+    pub(super) fn config(&self) -> PathBuf {
+        self.home.below("config")
+    }
+
+    pub(super) fn with(name: &str, items: usize) -> Result<Self, String> {
         let home = Home::new(name)?;
         let workspace = home.init(Environment::system())?;
         let next = AtomicUsize::new(0);

@@ -35,7 +35,7 @@ use crate::writer::{Recorded, WriteError};
 
 pub use battery::{AgentTrial, TrialResult};
 pub use file::{FlowAgent, FlowAgentKind, FlowFile, FlowReading, StepOrder};
-pub use graph::FlowGraph;
+pub use graph::{EdgeKind, FlowGraph, GraphEdge, GraphNode, NodeMark, NodeShape};
 pub use picture::picture;
 pub use replay::FlowReplay;
 pub use reply::{AgentReply, read_reply};

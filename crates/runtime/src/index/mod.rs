@@ -5,6 +5,7 @@
 //! Where it cannot be kept in its file, it is made in memory.
 
 mod catch_up;
+mod find;
 mod place;
 mod reading;
 mod rows;
@@ -16,6 +17,7 @@ use rusqlite::Connection;
 
 use crate::store::StoreError;
 use crate::workspace::Workspace;
+pub use find::{TracePage, TraceQuery};
 pub use place::INDEX_NAME;
 pub use rows::TraceRow;
 pub use work::{TransitionRow, WorkRow};
@@ -112,6 +114,30 @@ impl Index {
     /// The index cannot be read, nor made anew.
     pub fn traces(&mut self) -> Result<Vec<TraceRow>, IndexError> {
         self.ask(rows::traces)
+    }
+
+    /// A page of the traces that fit.
+    ///
+    /// # Errors
+    /// The index cannot be read, nor made anew.
+    pub fn find_traces(&mut self, query: &TraceQuery) -> Result<TracePage, IndexError> {
+        self.ask(|connection| find::find(connection, query))
+    }
+
+    /// One trace.
+    ///
+    /// # Errors
+    /// The index cannot be read, nor made anew.
+    pub fn find_trace(&mut self, id: Ulid) -> Result<Option<TraceRow>, IndexError> {
+        self.ask(|connection| find::one(connection, id))
+    }
+
+    /// The bytes of every trace, in the order of their ids: where they differ, it has changed.
+    ///
+    /// # Errors
+    /// The index cannot be read, nor made anew.
+    pub fn trace_lengths(&mut self) -> Result<Vec<(Ulid, i64)>, IndexError> {
+        self.ask(find::lengths)
     }
 
     /// All work items, in the order of their ids, which is that in which they were opened.

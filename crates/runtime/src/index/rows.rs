@@ -136,8 +136,9 @@ impl<'t> Pen<'t> {
             put_trace: prepare(
                 "INSERT OR REPLACE INTO traces (id, bytes, mtime, settled, read_to, last_line,
                     kind, status, closed, events, head, first_at, last_at, title, unreadable,
-                    summary)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+                    summary, words)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                    ?17)",
             )?,
             put_item: prepare(
                 "INSERT OR REPLACE INTO work_items (id, label, title, phase, blocked_from, holder,
@@ -213,6 +214,7 @@ impl<'t> Pen<'t> {
             sum.and_then(|sum| sum.title.as_deref()),
             unreadable,
             summary,
+            sum.map_or_else(String::new, TraceSum::words),
         ])?;
         match &taken.work {
             Some(item) => self.put_item(item),
@@ -283,29 +285,29 @@ impl<'t> Pen<'t> {
     }
 }
 
+pub(super) const SELECT_TRACES: &str =
+    "SELECT id, kind, status, closed, events, bytes, head, first_at, last_at, title,
+    unreadable, summary FROM traces";
+
+pub(super) fn trace(row: &Row<'_>) -> rusqlite::Result<TraceRow> {
+    Ok(TraceRow {
+        id: parsed(row, 0)?,
+        kind: named(row, 1, TraceKind::parse)?,
+        status: named(row, 2, status)?,
+        closed: row.get(3)?,
+        events: count(row, 4)?,
+        bytes: count(row, 5)?,
+        head: named(row, 6, |head| head.parse().ok())?,
+        first_at: time(row, 7)?,
+        last_at: time(row, 8)?,
+        title: row.get(9)?,
+        unreadable: row.get(10)?,
+        summary: row.get(11)?,
+    })
+}
+
 pub(super) fn traces(connection: &Connection) -> rusqlite::Result<Vec<TraceRow>> {
-    let mut statement = connection.prepare(
-        "SELECT id, kind, status, closed, events, bytes, head, first_at, last_at, title,
-            unreadable, summary
-         FROM traces ORDER BY id",
-    )?;
-    let rows = statement.query_map([], |row| {
-        Ok(TraceRow {
-            id: parsed(row, 0)?,
-            kind: named(row, 1, TraceKind::parse)?,
-            status: named(row, 2, status)?,
-            closed: row.get(3)?,
-            events: count(row, 4)?,
-            bytes: count(row, 5)?,
-            head: named(row, 6, |head| head.parse().ok())?,
-            first_at: time(row, 7)?,
-            last_at: time(row, 8)?,
-            title: row.get(9)?,
-            unreadable: row.get(10)?,
-            summary: row.get(11)?,
-        })
-    })?;
-    rows.collect()
+    connection.prepare(&format!("{SELECT_TRACES} ORDER BY id"))?.query_map([], trace)?.collect()
 }
 
 const SELECT_ITEMS: &str =

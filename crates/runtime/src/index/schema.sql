@@ -5,7 +5,8 @@ CREATE TABLE meta (
 
 -- `bytes` and `mtime` (ns) are of the file when it was looked at, `settled` says whether a later
 -- change must show in them. `read_to` is where the lines end that were taken in, `last_line` where
--- the last of them begins. `summary` is the summary as JSON, which new events are added to.
+-- the last of them begins. `summary` is the summary as JSON, which new events are added to. `words`
+-- is what a search looks in: title, task and agents, in lower case.
 CREATE TABLE traces (
     id TEXT PRIMARY KEY,
     bytes INTEGER NOT NULL,
@@ -22,7 +23,8 @@ CREATE TABLE traces (
     last_at INTEGER,
     title TEXT,
     unreadable TEXT,
-    summary TEXT
+    summary TEXT,
+    words TEXT NOT NULL
 ) STRICT;
 
 -- All that is needed to find what changed, without the pages of the rest.

@@ -66,6 +66,21 @@ impl TraceSum {
     }
 }
 
+impl TraceSum {
+    /// What a search looks in.
+    pub(super) fn words(&self) -> String {
+        let session = &self.session;
+        let agents = session.participants.iter().map(|it| it.agent_id.as_str());
+        let words: Vec<&str> = [self.title.as_deref(), session.task_id.as_deref()]
+            .into_iter()
+            .flatten()
+            .chain([session.trace_id.as_str()])
+            .chain(agents)
+            .collect();
+        words.join("\n").to_lowercase()
+    }
+}
+
 /// What people would call a trace, by its first event: its task, its title, its aim, else for whom
 /// it was recorded.
 fn title(first: &Value) -> Option<String> {

@@ -32,14 +32,14 @@ struct Guests {
 
 /// One connection.
 #[derive(Debug, Default)]
-pub(super) struct Guest {
+pub(crate) struct Guest {
     known: AtomicBool,
     leave: Notify,
 }
 
 impl Guest {
     /// It has shown the token.
-    pub(super) fn is_known_now(&self) {
+    pub(crate) fn is_known_now(&self) {
         self.known.store(true, Ordering::Relaxed);
     }
 

@@ -13,11 +13,11 @@ use axum::response::{IntoResponse, Response};
 use super::token::Token;
 
 /// Bytes of a request's body.
-pub(super) const BODY_BYTES_MAX: usize = 8 << 20;
+pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
 
 /// What is asked at the door.
 #[derive(Debug, Clone)]
-pub(super) struct Door {
+pub(crate) struct Door {
     /// The names of this server; none where it may go by any name.
     names: Option<Vec<String>>,
     token: Token,
@@ -25,7 +25,7 @@ pub(super) struct Door {
 
 /// Why a request was turned away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     NoHost,
     OtherHost,
     OtherOrigin,
@@ -36,25 +36,15 @@ pub(super) enum Refused {
 
 impl Door {
     /// The door of a server at this address. One that listens on every address cannot know its names.
-    pub(super) fn new(address: SocketAddr, token: Token) -> Self {
+    pub(crate) fn new(address: SocketAddr, token: Token) -> Self {
         let names = (!address.ip().is_unspecified()).then(|| names_of(address));
         Self { names, token }
     }
 
-    pub(super) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
-        let host = only(headers, &HOST).ok_or(Refused::NoHost)?;
-        let named = uri.authority().map(|authority| authority.as_str().as_bytes());
-        if [Some(host.as_bytes()), named].into_iter().flatten().any(|name| !self.is_ours(name)) {
-            return Err(Refused::OtherHost);
-        }
-        if headers.get_all(ORIGIN).iter().any(|origin| !self.is_our_origin(origin, host)) {
-            return Err(Refused::OtherOrigin);
-        }
-        // Browsers say where a request comes from also where they send no `Origin`.
-        let site = headers.get_all(HeaderName::from_static("sec-fetch-site"));
-        if site.iter().any(|site| site != "same-origin" && site != "none") {
-            return Err(Refused::OtherOrigin);
-        }
+    /// Whether a request may do what only the holder of the token may.
+    pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
+        let host = self.meant_for_us(uri, headers)?;
+        self.of_our_page(headers, host)?;
         let offered = only(headers, &AUTHORIZATION).ok_or(Refused::NoToken)?.as_bytes();
         let (scheme, token) = offered.split_at_checked(7).ok_or(Refused::WrongToken)?;
         if !scheme.eq_ignore_ascii_case(b"bearer ") || !self.token.is(token) {
@@ -66,6 +56,42 @@ impl Door {
             Some(length) if length > BODY_BYTES_MAX as u64 => Err(Refused::TooLarge),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a request may have what is no secret: it must be meant for this server, and come from
+    /// its own page or from a person who follows a link.
+    pub(crate) fn admit_to_page(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
+        let host = self.meant_for_us(uri, headers)?;
+        let mode = headers.get_all(HeaderName::from_static("sec-fetch-mode"));
+        if headers.get(ORIGIN).is_none() && mode.iter().any(|mode| mode == "navigate") {
+            return Ok(());
+        }
+        self.of_our_page(headers, host)
+    }
+
+    fn meant_for_us<'h>(
+        &self,
+        uri: &Uri,
+        headers: &'h HeaderMap,
+    ) -> Result<&'h HeaderValue, Refused> {
+        let host = only(headers, &HOST).ok_or(Refused::NoHost)?;
+        let named = uri.authority().map(|authority| authority.as_str().as_bytes());
+        if [Some(host.as_bytes()), named].into_iter().flatten().any(|name| !self.is_ours(name)) {
+            return Err(Refused::OtherHost);
+        }
+        Ok(host)
+    }
+
+    fn of_our_page(&self, headers: &HeaderMap, host: &HeaderValue) -> Result<(), Refused> {
+        if headers.get_all(ORIGIN).iter().any(|origin| !self.is_our_origin(origin, host)) {
+            return Err(Refused::OtherOrigin);
+        }
+        // Browsers say where a request comes from also where they send no `Origin`.
+        let site = headers.get_all(HeaderName::from_static("sec-fetch-site"));
+        if site.iter().any(|site| site != "same-origin" && site != "none") {
+            return Err(Refused::OtherOrigin);
+        }
+        Ok(())
     }
 
     fn is_ours(&self, name: &[u8]) -> bool {
@@ -104,7 +130,7 @@ fn names_of(address: SocketAddr) -> Vec<String> {
 }
 
 impl Refused {
-    const fn status(self) -> StatusCode {
+    pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::NoHost => StatusCode::BAD_REQUEST,
             Self::OtherHost => StatusCode::MISDIRECTED_REQUEST,
@@ -114,7 +140,7 @@ impl Refused {
         }
     }
 
-    const fn reason(self) -> &'static str {
+    pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::NoHost => "the request must have exactly one Host header\n",
             Self::OtherHost => "this server does not go by the name in the Host header\n",

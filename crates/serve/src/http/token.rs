@@ -73,6 +73,15 @@ pub enum TokenError {
 }
 
 impl Token {
+    /// A new token that lies nowhere, and its text.
+    ///
+    /// # Errors
+    /// The system gave no random bytes.
+    pub fn fresh() -> io::Result<(Self, String)> {
+        let text = random_text()?;
+        Ok((Self { digest: Hash::of(text.as_bytes()) }, text))
+    }
+
     /// The token in the file at `path`, which is made if there is none.
     ///
     /// # Errors
@@ -127,9 +136,7 @@ fn make(path: &Path) -> io::Result<()> {
     if path.symlink_metadata().is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    let mut secret = [0; TOKEN_BYTES];
-    getrandom::fill(&mut secret).map_err(io::Error::other)?;
-    let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = random_text()?;
     let mut name = [0; 8];
     getrandom::fill(&mut name).map_err(io::Error::other)?;
     let draft = path.with_extension(format!("new-{:016x}", u64::from_le_bytes(name)));
@@ -139,6 +146,12 @@ fn make(path: &Path) -> io::Result<()> {
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::hard_link(&draft, path));
     fs::remove_file(&draft).and(made)
+}
+
+fn random_text() -> io::Result<String> {
+    let mut secret = [0; TOKEN_BYTES];
+    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    Ok(secret.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn read(path: &Path) -> Result<Token, TokenError> {

@@ -1,0 +1,163 @@
+// Who allowed what: each action or proposal with every decision about it, the reasons, and through
+// which channel a person answered.
+
+import { artifactLink, preview } from './artifact_link.mjs';
+import { inputOf } from './commands.mjs';
+import { badge, h, notice, plain, replace, shown, time } from './dom.mjs';
+import { CHANNELS, silenceWords } from './events.mjs';
+import { gathered } from './gather.mjs';
+
+const TYPES = ['proposal_created', 'proposal_reviewed', 'tool_intent_signed', 'tool_intent_reviewed', 'step_escalated',
+  'answer_given'];
+const DECIDED = {
+  approved: ['ok', 'approved'], conditional: ['warn', 'approved with conditions'], rejected: ['failed', 'rejected'],
+  blocked: ['failed', 'blocked'], asked: ['waiting', 'asked'],
+};
+const RISKS = { low: 'plain', standard: 'plain', elevated: 'warn', critical: 'failed' };
+const FILTERS = [['all', 'All'], ['refused', 'Refused'], ['people', 'By a person'], ['open', 'Waiting']];
+
+const INPUT_SHOWN = 2048;
+
+const list = (value) => (Array.isArray(value) ? value : []);
+
+/** What was asked for, each with the decisions about it, in the order of the trace. */
+export function join(items) {
+  const subjects = [];
+  const bySeq = new Map();
+  for (const { index, event } of items) {
+    const p = event?.payload;
+    if (!p) continue;
+    const ref = p.subject ?? p.question;
+    if (['proposal_reviewed', 'tool_intent_reviewed', 'answer_given'].includes(event.event_type)) {
+      let subject = bySeq.get(ref?.seq);
+      if (!subject) {
+        subject = { index: ref?.seq ?? null, event: null, decisions: [] };
+        subjects.push(subject);
+        if (Number.isInteger(ref?.seq)) bySeq.set(ref.seq, subject);
+      }
+      subject.decisions.push({ index, event });
+    } else {
+      const subject = { index, event, decisions: [] };
+      subjects.push(subject);
+      bySeq.set(index, subject);
+    }
+  }
+  return subjects;
+}
+
+const last = (subject) => subject.decisions.at(-1)?.event ?? null;
+const byPerson = (subject) => subject.decisions.some(({ event }) => event.actor?.role === 'operator');
+const refused = (subject) => subject.decisions.some(({ event }) =>
+  ['blocked', 'rejected'].includes(event.payload.decision)
+  || event.payload.answer === false || event.payload.gate?.decision === 'deny');
+const open = (subject) => {
+  const event = last(subject);
+  if (subject.event?.event_type === 'step_escalated') return event === null;
+  return event?.payload.decision === 'asked';
+};
+const TESTS = { all: () => true, refused, people: byPerson, open };
+
+/** Makes the view. */
+export function decisionsView(source, about, route, context, panel) {
+  let chosen = 'all';
+  let subjects = [];
+  const bar = h('div', { class: 'chips', role: 'group', 'aria-label': 'Which decisions' });
+  const cards = h('ol', { class: 'entries' });
+  const paint = () => {
+    const found = subjects.filter(TESTS[chosen]);
+    replace(bar, FILTERS.map(([name, title]) => h('button', {
+      type: 'button', class: 'chip', 'aria-pressed': String(name === chosen),
+      onclick: () => {
+        chosen = name;
+        paint();
+      },
+    }, `${title} (${subjects.filter(TESTS[name]).length})`)));
+    replace(cards, found.map((subject) => card(source, subject, panel)));
+  };
+  return gathered(source, TYPES, (items) => {
+    subjects = join(items);
+    if (subjects.length === 0) {
+      return h('div', { class: 'empty' }, h('h2', null, 'No decisions'),
+        h('p', null, 'Nothing in this trace was put to a review.'));
+    }
+    paint();
+    return [bar, cards];
+  }, { context, panel, what: 'decisions' });
+}
+
+function subjectOf(source, subject, panel) {
+  const { event, index } = subject;
+  const p = event?.payload;
+  const where = index === null ? null : h('a', { href: `${source.base}/events/${index}` }, `event ${index}`);
+  if (!p) return [h('h3', null, 'Something that is not listed here'), where];
+  const input = inputOf(event);
+  const titles = {
+    proposal_created: ['Proposal', p.objective], step_escalated: [`Question of step ${p.step}`, p.question],
+    tool_intent_signed: [p.tool_name, p.justification],
+  };
+  const [name, text] = titles[event.event_type] ?? ['', ''];
+  return [
+    h('div', { class: 'entry-head' }, h('h3', null, shown(name, 200)),
+      p.safety_classification ? badge(RISKS[p.safety_classification] ?? 'plain', p.safety_classification, 'risk')
+        : null,
+      p.despite ? badge('failed', 'done despite a refusal') : null,
+      h('span', { class: 'entry-by quiet' }, shown(event.actor?.agent_id, 80), ', ', time(event.created_at), ', ',
+        where)),
+    text ? h('p', null, shown(text, 3000)) : null,
+    list(p.paths).length > 0 ? h('p', { class: 'mono' },
+      list(p.paths).slice(0, 20).map((one, at) => [at > 0 ? h('br') : null,
+      shown(one, 500)])) : null,
+    input === null ? null : preview(source, input.hash, input.descriptor, {
+      label: 'What would run', index, bytes: INPUT_SHOWN,
+    }),
+    (input === null ? [] : panel?.findingsOf?.(input.hash) ?? []).slice(0, 3).map((one) =>
+      notice('failed', h('p', null, 'This input does not hold: ', shown(one.message, 400)))),
+  ];
+}
+
+function card(source, subject, panel) {
+  return h('li', { class: 'entry', 'data-row': true, tabindex: '-1' },
+    subjectOf(source, subject, panel),
+    subject.decisions.length === 0 ? h('p', { class: 'quiet' }, 'Nobody has decided about it.')
+      : h('ol', { class: 'decisions' }, subject.decisions.map((one) => decision(source, one, panel))));
+}
+
+function verdictOf(p) {
+  if (p.channel === 'deadline') {
+    const value = p.decision === undefined ? p.answer : p.decision === 'approved';
+    return badge('warn', plain(silenceWords(value), 120));
+  }
+  if (DECIDED[p.decision]) return badge(DECIDED[p.decision][0], DECIDED[p.decision][1]);
+  if (p.answer === true) return badge('ok', 'yes');
+  if (p.answer === false) return badge('failed', 'no');
+  if (p.answer !== undefined) {
+    return badge('info', plain(typeof p.answer === 'string' ? p.answer : JSON.stringify(p.answer), 80), 'the answer');
+  }
+  return badge('unknown', plain(p.decision ?? 'not said', 40));
+}
+
+function decision(source, { index, event }, panel) {
+  const p = event.payload;
+  const reasons = [...list(p.reasons), ...list(p.conditions).map((one) => `Condition: ${one?.text ?? ''}`), p.rationale,
+    p.reason].filter((one) => typeof one === 'string' && one !== '');
+  const person = event.actor?.role === 'operator';
+  const failed = (panel?.findingsAt?.(index) ?? []).filter((one) => one.failure_code);
+  return h('li', null,
+    h('div', null, verdictOf(p), ' ', person ? 'a person, ' : p.gate ? 'the gate, ' : null,
+      h('strong', null, shown(event.actor?.agent_id, 80)), ' ',
+        h('span', { class: 'quiet' }, '(', shown(event.actor?.role, 20),
+        '), ', time(event.created_at), ', ', h('a', { href: `${source.base}/events/${index}` }, `event ${index}`))),
+    p.channel === 'deadline' ? h('p', { class: 'quiet' }, 'The deadline passed; the recorder wrote it down.')
+      : person || p.channel ? h('p', null, badge(p.channel === 'protected-key' ? 'ok' : 'warn',
+      plain(p.channel ?? 'channel not stated', 40)),
+      ' ', CHANNELS[p.channel] ? `Answered ${CHANNELS[p.channel]}.` : 'How the answer was given is not recorded.')
+        : null,
+    p.gate ? h('p', { class: 'quiet' }, 'The gate said ', h('strong', null, shown(p.gate.decision, 20)),
+      p.gate.enforced === false ? ', which does not bind here (shadow)' : ', which binds',
+      typeof p.gate.score === 'number' ? `, score ${p.gate.score}` : null,
+      typeof p.gate.policy === 'string' ? [', policy ', artifactLink(source, p.gate.policy, null, { index })] : null)
+        : null,
+    reasons.length > 0 ? h('ul', { class: 'reasons' }, reasons.slice(0, 50).map((one) =>
+      h('li', null, shown(one, 2000)))) : null,
+    failed.map((one) => h('p', { class: 'notice notice-failed' }, shown(one.message, 400))));
+}
