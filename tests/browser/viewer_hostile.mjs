@@ -191,7 +191,8 @@ const whole = `document.querySelector('main h1') && document.querySelector('main
 
 const arrived = `/canary|evil\\.example|<b onclick|alert\\(1\\)/.test(document.querySelector('main').innerText)
   || document.querySelectorAll('main .odd').length > 0`;
-const HARMLESS = /^(the log|the report of .*|the claims of a recording)$/;
+// Nothing of an agent stands in what the gate, the critic and the sandbox say by themselves.
+const HARMLESS = /^(the log|the report of .*|the claims of a recording|event [45] of a session|event 2 of a recording)$/;
 
 export async function run(bench) {
   const { workspace, names } = await poisoned(bench);

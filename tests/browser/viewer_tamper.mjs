@@ -103,12 +103,15 @@ export async function run(bench) {
     });
   });
 
-  await check('a removed trace stands out in nothing that claims to be whole', async () => {
+  await check('a removed trace is named where traces are listed, in the log and at its address', async () => {
     const { server } = await bench.copy((workspace) => rm(workspace.ledger(tests).replace(/\/[^/]*$/, ''),
       { recursive: true }));
-    await bench.visit(server, '/log', async (page) => {
-      await page.waitText('entries shown');
-      holds(await page.eval('document.querySelector("main").innerText'), tests);
-    });
+    for (const place of ['/traces', '/log']) {
+      await bench.visit(server, place, async (page) => {
+        await page.waitText('1 trace that the log knows is gone');
+        holds(await page.eval('document.querySelector("main").innerText'), tests.slice(0, 12));
+      });
+    }
+    await bench.visit(server, `/traces/${tests}`, (page) => page.waitText('it is gone'), { allowed: [/404/] });
   });
 }

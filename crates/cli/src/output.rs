@@ -1,4 +1,5 @@
-//! The only place that prints: data to standard output, talk to standard error.
+//! The only place that prints: data to standard output, talk to standard error. (`watch` draws its
+//! live screen itself, from lines that it has escaped.)
 //!
 //! Every line is escaped here, whoever wrote it, so that nothing an agent, a tool or a file said
 //! can move a cursor, hide text or forge another line. Only exact bytes for a pipe or a file are

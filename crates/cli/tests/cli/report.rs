@@ -578,7 +578,7 @@ fn a_date_that_is_none_is_a_mistake_of_usage() {
 
     --- stderr
     error: `yesterday` is no date
-    hint: write a day as `2026-01-31`, a time as `2026-01-31T12:00:00.000Z`
+    hint: write a day as `2026-01-31`, a time as `2026-01-31T12:00:00Z`
     "#);
 }
 

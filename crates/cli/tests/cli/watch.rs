@@ -154,7 +154,7 @@ fn a_trace_that_cannot_be_read_is_named_and_hides_no_other() {
     );
     assert!(shown.contains("keeps evidence: still here"), "{shown}");
     let line = place.run(&["watch", "--line"]);
-    assert_eq!(line.stdout(), "countersign: 2 running · 1 unreadable\n");
+    assert_eq!(line.stdout(), "countersign: 1 running · 1 unreadable\n");
 }
 
 /// A `watch` on a terminal of its own; it is ended when dropped.
