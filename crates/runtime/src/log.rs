@@ -61,6 +61,11 @@ impl Host<LogState> for LogHost {
         Ok(checkpoint.map_or(0, |checkpoint| checkpoint.size))
     }
 
+    /// Whoever was told finds the checkpoint written.
+    fn answers_early(&self) -> bool {
+        false
+    }
+
     /// Writes the checkpoint. It is made from durable entries only, so it never promises what a
     /// crash could take back; losing it loses nothing that the log itself does not say.
     fn committed(&self, commit: &Commit<'_, LogState>) -> Result<(), WriteError> {

@@ -67,10 +67,10 @@ impl<S: State> Replica<S> {
         Ok(())
     }
 
-    /// Moves the head behind `lines`, whose events were taken in, and which are durable now.
-    pub(crate) fn appended(&mut self, lines: &[u8], head: Head) {
-        let last = lines.split_inclusive(|&byte| byte == b'\n').next_back().map_or(0, <[u8]>::len);
-        self.last_line = Head::at(head.bytes.saturating_sub(last as u64));
+    /// Moves the head to the end of lines whose events were taken in, and which are durable now; the
+    /// last of them has `last_line` bytes.
+    pub(crate) fn appended(&mut self, last_line: usize, head: Head) {
+        self.last_line = Head::at(head.bytes.saturating_sub(last_line as u64));
         self.head = head;
         self.durable = true;
     }
