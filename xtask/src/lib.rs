@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "chores talk to the terminal")]
 
+pub mod peers;
 pub mod place;
 mod rigs;
 mod supply;
@@ -20,7 +21,8 @@ usage: cargo xtask CHORE
   test [--quick]         everything that must hold: format, clippy, tidy, tests;
                          --quick installs nothing
   tidy                   the house rules
-  bench [NAME] [--json]  figures against their bounds
+  bench [NAME] [--json]  figures against their bounds; `peers` is taken only by its name
+  bench page             writes docs/benchmarks.md from a run of about half an hour
   recording DIR EVENTS   writes a workspace with a closed recording of that many events
   fire [NAME] [--seed S] [--count N]
                          what takes too long for every test run; N draws that many
