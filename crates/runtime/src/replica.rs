@@ -109,9 +109,13 @@ pub(crate) fn ends_at(
         Err(StoreError::CutBack { .. } | StoreError::NotALineStart { .. }) => return Ok(false),
         lines => lines?,
     };
-    let Some(line) = lines.strip_suffix(b"\n") else { return Ok(false) };
-    Ok(last_line.bytes + lines.len() as u64 == head.bytes
-        && read_unsigned(line).is_ok_and(|event| event.event_hash == hash))
+    Ok(last_line.bytes + lines.len() as u64 == head.bytes && is_event(&lines, hash))
+}
+
+/// Whether these bytes are one line, and the event with this hash.
+pub(crate) fn is_event(line: &[u8], hash: Hash) -> bool {
+    let line = line.strip_suffix(b"\n");
+    line.is_some_and(|line| read_unsigned(line).is_ok_and(|event| event.event_hash == hash))
 }
 
 /// Whether an event lies in the ledger that it names. Another trace's file in a trace's place is
