@@ -162,6 +162,8 @@ export async function run(bench) {
     await page.wait(agreement, { ms: 60_000, what: 'two verdicts on the log that agree' });
     await page.eval('location.hash = "#/log?type=key_added"');
     await page.waitText('6 of ');
+    const [, of, verified] = /of (\d+) entries shown, (\d+) verified/.exec(await page.eval(text('.counting'))) ?? [];
+    same([of, Number(of) > 6], [verified, true]);
     await page.eval('location.hash = "#/log?at=0"');
     await page.waitText('Entry 0');
   }));

@@ -184,7 +184,7 @@ struct Listener {
 
 impl Listener {
     async fn attend(&mut self, mut hears: broadcast::Receiver<News>) -> Result<(), Gone> {
-        self.say("hello", &json!({ "now": self.desk.workspace.now() })).await?;
+        self.greet().await?;
         self.follow().await?;
         loop {
             let news = tokio::select! {
@@ -198,6 +198,10 @@ impl Listener {
             match news {
                 Ok(News::Traces(briefs, changed)) => {
                     self.say("traces", &json!({ "items": &*briefs })).await?;
+                    // What has no row here, because it is gone or one too many, must be looked for.
+                    if briefs.len() < changed.len() {
+                        self.greet().await?;
+                    }
                     if self.followed.as_ref().is_some_and(|it| changed.contains(&it.id)) {
                         self.follow().await?;
                     }
@@ -212,7 +216,7 @@ impl Listener {
                 }
                 // Whatever was missed, looking again shows it.
                 Err(RecvError::Lagged(_)) => {
-                    self.say("work", &json!({ "changed": true })).await?;
+                    self.greet().await?;
                     self.follow().await?;
                 }
                 Err(RecvError::Closed) => return Err(Gone),
@@ -221,6 +225,11 @@ impl Listener {
                 return Err(Gone);
             }
         }
+    }
+
+    /// Says that everything is worth a look.
+    async fn greet(&mut self) -> Result<(), Gone> {
+        self.say("hello", &json!({ "now": self.desk.workspace.now() })).await
     }
 
     /// Tells what is new in the trace that is followed.
