@@ -116,10 +116,15 @@ fn watch(desk: &Desk, mut known: HashMap<Ulid, i64>, mut seen: u64) {
             tell_of(desk, changed);
         }
         // A deadline passes without any event.
-        let waiting = desk.workspace.questions().map(|(questions, _)| questions.len()).ok();
+        // One that is answered while another comes leaves as many as before.
+        let waiting = desk.workspace.questions().map(|(questions, _)| {
+            questions.into_iter().map(|question| question.id).collect::<Vec<String>>()
+        });
+        let waiting = waiting.ok();
         if waiting != asked {
+            let count = waiting.as_ref().map_or(0, Vec::len);
+            let _ = desk.news.tell.send(News::Questions(count));
             asked = waiting;
-            let _ = desk.news.tell.send(News::Questions(waiting.unwrap_or(0)));
         }
     }
 }
