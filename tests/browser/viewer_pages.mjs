@@ -60,6 +60,10 @@ export async function run(bench) {
       await page.waitText('that a claim is true', { selector: 'main' });
     }));
 
+  await check('what is not proven stands beside the verdict on a narrow page too',
+    on(`/traces/${traces.tests}`, (page) => page.waitText('that a claim is true', { selector: '.verdict' }),
+      { width: 400 }));
+
   await check('claims are joined to their evidence', on(`/traces/${traces.tests}?view=claims`, async (page) => {
     await page.waitText('All unit tests of the calculator pass');
     await page.wait('document.querySelector(\'main a[href*="/artifacts/"]\')', { what: 'a link to the evidence' });

@@ -4,7 +4,7 @@
 import { artifactLink } from './artifact_link.mjs';
 import { Commands } from './commands.mjs';
 import {
-  badge, copyButton, count, failure, h, hash, notice, plain, replace, save, shown, size, time,
+  badge, copyButton, count, failure, h, hash, notice, plain, replace, save, shown, time,
 } from './dom.mjs';
 import { colourOf, letterOf, sentence, typeWords } from './events.mjs';
 import { hexView } from './hex.mjs';
@@ -242,7 +242,7 @@ function bytesOf(found, index) {
   else asText();
   return h('section', { class: 'panel', 'aria-labelledby': 'bytes' },
     h('div', { class: 'panel-head' }, h('h2', { id: 'bytes' }, 'Canonical bytes'),
-      h('span', { class: 'quiet' }, `${count(bytes.length)} bytes (${size(bytes.length)}), without the line break`),
+      h('span', { class: 'quiet' }, `${count(bytes.length)} bytes, without the line break`),
       text === null ? null : [
         h('button', { type: 'button', onclick: asText }, 'Text'),
           h('button', { type: 'button', onclick: asHex }, 'Hex'),

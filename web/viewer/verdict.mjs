@@ -411,9 +411,9 @@ class VerdictPanel extends EventTarget {
     return h('p', null, h('strong', null, `${words[0].toUpperCase()}${words.slice(1)}.`));
   }
 
-  /** A part that can be folded: open on a wide page, and as the reader left it. */
+  /** A part that can be folded: open on a wide page, or always, and as the reader left it. */
   #fold(name, title, ...children) {
-    const open = this.#folds.get(name) ?? !narrow();
+    const open = this.#folds.get(name) ?? (name === 'limits' || !narrow());
     const element = h('details', { open, class: 'fold' }, h('summary', null, h('h3', null, title)), children);
     element.addEventListener('toggle', () => this.#folds.set(name, element.open));
     return element;
