@@ -59,7 +59,7 @@ async function twins(bench, server) {
     caught((text) => `${text}\n.quiet { color: #bbb !important; }\n`, (page) => readable(page, 'light')));
 }
 
-async function fits(page, width) {
+export async function fits(page, width) {
   const found = await page.eval(`(() => {
     const over = document.documentElement.scrollWidth - document.documentElement.clientWidth;
     if (over <= 0) return null;
@@ -71,13 +71,13 @@ async function fits(page, width) {
 }
 
 /** No word of a table is taken apart to make its column narrow. */
-async function wholeWords(page, width) {
+export async function wholeWords(page, width) {
   const found = await page.eval(`(() => {
     const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
     const apart = [];
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
       if (!node.parentElement.closest('th, td') || node.parentElement.closest('code, .unseen')) continue;
-      for (const { 0: word, index } of node.data.matchAll(/[A-Za-z]{2,14}/g)) {
+      for (const { 0: word, index } of node.data.matchAll(/(?<!\\w)[A-Za-z]{2,14}(?!\\w)/g)) {
         const range = document.createRange();
         range.setStart(node, index);
         range.setEnd(node, index + word.length);
