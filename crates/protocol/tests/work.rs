@@ -612,8 +612,8 @@ proptest! {
                 }
                 Move::Release(back) => {
                     let epoch = epoch.saturating_sub(back);
-                    let (session_id, released_by) = (None, None);
-                    item.submit(WorkCommand::Release { epoch, session_id, reason: "x".into(), released_by }).map(|_| ())
+                    let by = Releaser::Session(session_id(epoch));
+                    item.submit(WorkCommand::Release { epoch, by, reason: "x".into() }).map(|_| ())
                 }
                 Move::Exit(back, reason) => {
                     let phase = item.state.phase;
