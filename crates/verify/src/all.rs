@@ -79,8 +79,11 @@ fn present(traces: &Path) -> io::Result<BTreeSet<String>> {
     let mut ids = BTreeSet::new();
     for entry in entries {
         let Ok(name) = entry?.file_name().into_string() else { continue };
-        let ledger = traces.join(&name).join("events.jsonl");
-        if name.parse::<Ulid>().is_ok() && fs::symlink_metadata(ledger).is_ok() {
+        // A writer that died before its first event leaves an empty file, which is as good as none:
+        // nobody was told of anything. If the log knows the trace, it is gone.
+        let ledger = fs::symlink_metadata(traces.join(&name).join("events.jsonl"));
+        let begun = ledger.is_ok_and(|found| !found.is_file() || found.len() > 0);
+        if begun && name.parse::<Ulid>().is_ok() {
             ids.insert(name);
         }
     }

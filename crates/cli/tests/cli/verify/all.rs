@@ -85,6 +85,24 @@ fn a_trace_that_was_deleted_whole_is_reported_by_the_doctor_and_by_verify_all() 
     assert!(doctor.stdout().contains(&format!("{} is gone", ids[0])), "{doctor}");
 }
 
+/// Found by killing writers: between making the file and the first event nothing was recorded, and
+/// the workspace failed for good.
+#[test]
+fn an_empty_ledger_is_no_trace_unless_the_log_knows_it() {
+    let (home, place, ids) = workspace();
+    let traces = home.path().join("traces");
+    let begun = traces.join("01kggtstdm0000000000000009");
+    fs::create_dir(&begun).unwrap();
+    fs::write(begun.join("events.jsonl"), "").unwrap();
+    let all = ["verify", "--all", "--no-write", "--allow-open"];
+    assert_eq!(place.run(&all).code, 0);
+    assert_eq!(place.run(&["doctor"]).code, 0);
+    fs::write(traces.join(&ids[0]).join("events.jsonl"), "").unwrap();
+    let gone = place.run(&all);
+    assert_eq!(gone.code, 3);
+    assert!(gone.stdout().contains(&format!("GONE  {}", ids[0])), "{gone}");
+}
+
 #[test]
 fn one_changed_trace_fails_the_workspace_and_not_the_others() {
     let (home, place, ids) = workspace();
