@@ -21,8 +21,8 @@ usage: cargo xtask CHORE
   tidy                   the house rules
   bench [NAME] [--json]  figures against their bounds
   recording DIR EVENTS   writes a workspace with a closed recording of that many events
-  fire [NAME] [--seed S] [--count N]
-                         what takes too long for every test run; N draws that many
+  fire [NAME] [--seed S] [--count N] [--minutes M] [--short]
+                         what takes too long for every test run; without a name says what there is
   vectors                writes docs/formats/schemas, docs/formats/vectors and the tables of event.md";
 
 /// Why a chore did not succeed.
