@@ -131,7 +131,9 @@ impl Company {
         if matches!(verified.code, Some(0 | 4)) {
             return Ok(());
         }
-        Err(format!("`verify --all` ends with {:?}: {}", verified.code, verified.talk))
+        let (out, talk) = (verified.out, verified.talk);
+        let wrong: Vec<&str> = out.lines().filter(|line| !line.contains("pass")).collect();
+        Err(format!("`verify --all` ends with {:?}: {}{talk}", verified.code, wrong.join("\n")))
     }
 
     fn report(&self) {

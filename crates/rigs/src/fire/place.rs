@@ -104,6 +104,17 @@ pub(super) fn next_writer(home: &TestHome, id: Ulid) -> Result<Told, String> {
     Err(format!("the next writer of {id} ended with {status}: {:?}", told.errors))
 }
 
+/// What a writer was told, and how much of it there is.
+fn described(home: &TestHome, told: &Told, found: &BTreeMap<String, u32>) -> String {
+    let there = told.acked.iter().filter(|id| found.get(*id) == Some(&1)).count();
+    let begun = told.begun.map(|id| {
+        let len = fs::metadata(home.workspace.trace_file(id)).map(|found| found.len());
+        format!(" began {id}, of which {:?} bytes are there,", len.ok())
+    });
+    let (begun, acked) = (begun.unwrap_or_default(), told.acked.len());
+    format!("a writer{begun} was told of {acked} events, {there} are there")
+}
+
 /// Compares what writers were told with what is there, as a stranger would read it.
 pub(super) fn lost(home: &TestHome, told: &[Told]) -> Result<(), String> {
     let mut ids: BTreeMap<String, u32> = BTreeMap::new();
@@ -128,10 +139,10 @@ pub(super) fn lost(home: &TestHome, told: &[Told]) -> Result<(), String> {
     let missing: Vec<&String> =
         all.filter(|(_, found)| *found != Some(&1)).map(|(what, _)| what).collect();
     if let Some(first) = missing.first() {
-        return Err(format!(
-            "{} acknowledged, and not there once: the first is `{first}`",
-            missing.len()
-        ));
+        let count = missing.len();
+        let whose: Vec<String> = told.iter().map(|it| described(home, it, &ids)).collect();
+        let whose = whose.join("; ");
+        return Err(format!("{count} not there once: the first is `{first}`; {whose}"));
     }
     for id in told.iter().filter_map(|it| it.begun) {
         if !home.workspace.trace_file(id).exists() {

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::place::{Room, Writer, lost, next_writer, said, writer};
 use super::{Ending, Order};
-use xtask::place::succeed;
+use xtask::place::{succeed, target};
 
 /// Cuts where no number is given.
 const CUTS: [usize; 2] = [6, 200];
@@ -137,7 +137,7 @@ impl Rack {
 
     /// Looks at the disk as it was found, lets others go on with it, and looks again.
     fn look(&self, told: &[Told]) -> Result<(), String> {
-        lost(&self.home, told)?;
+        lost(&self.home, told).map_err(|why| format!("as found: {why}"))?;
         let begun: Vec<Ulid> = told.iter().filter_map(|it| it.begun).collect();
         for id in begun {
             next_writer(&self.home, id)?;
@@ -187,7 +187,9 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
         acknowledged += cut.acknowledged;
         if let Some(lost) = cut.lost {
             bad += 1;
-            println!("  cut {cuts}: {lost}");
+            let kept = target().join(format!("fire-power-{}-{cuts}.img", order.seed));
+            fs::copy(rack.room.path("found.img"), &kept).map_err(said("keep the image"))?;
+            println!("  cut {cuts}: {lost}; the disk is kept at {}", kept.display());
         }
     }
     println!("{:<20}{cuts:>8} cuts{acknowledged:>9} acknowledged{bad:>9} bad", "our writer");
