@@ -142,6 +142,14 @@ function spoilValue(value, dice) {
   else inside[key] = next;
 }
 
+/** The hash of the signed bytes is one that anybody can make fit: then the signature alone objects. */
+function signedToFit(event) {
+  const signature = event.get('signature');
+  if (!(signature instanceof Map)) return;
+  const signed = new Map([...event].filter(([name]) => !['event_hash', 'payload', 'signature'].includes(name)));
+  signature.set('signed_bytes_hash', sha256(write(signed)));
+}
+
 /** Hashes of an event and of all that follow made to fit; nobody has the keys to sign them. */
 function fitHashes(lines, from) {
   let previous = null;
@@ -154,6 +162,7 @@ function fitHashes(lines, from) {
     if (previous !== null) event.set('prev_event_hash', previous);
     if (event.get('payload') instanceof Map) event.set('payload_hash', sha256(write(event.get('payload'))));
     event.delete('event_hash');
+    signedToFit(event);
     previous = sha256(write(event));
     event.set('event_hash', previous);
     return write(event);

@@ -96,7 +96,7 @@ export async function tabTo(page, selector, most = 150) {
   throw new Error(`${most} times Tab do not lead to ${selector}`);
 }
 
-async function unnamed(page) {
+export async function unnamed(page) {
   const { nodes } = await page.send('Accessibility.getFullAXTree');
   const bare = nodes.filter((node) => !node.ignored && ROLES.has(node.role?.value) && !(node.name?.value ?? '').trim());
   const decorative = (node) => ['img', 'image', 'region'].includes(node.role.value)
@@ -119,7 +119,7 @@ async function structure(page) {
 }
 
 // Whatever has the focus must look different: an outline, or one that its row or list draws.
-async function focusSeen(page) {
+export async function focusSeen(page) {
   for (let at = 0; at < 25; at += 1) {
     await page.press('Tab');
     const unseen = await page.eval(`(() => {

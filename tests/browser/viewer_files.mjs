@@ -1,10 +1,13 @@
 // Files that are opened in the browser: dropped or chosen, read and judged without any upload.
 
 import { createHash } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile, readdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { crc32, deflateRawSync, gunzipSync } from 'node:zlib';
 import { same, so } from './viewer_judge.mjs';
+
+const INTEROP = join(dirname(fileURLToPath(import.meta.url)), '../cases/interop');
 
 export async function run(bench) {
   const server = await bench.server();
@@ -66,6 +69,28 @@ export async function run(bench) {
       await page.wait(`/✗\\s+fail/.test(${verdictOf})`, { ms: 30_000, what: 'its verdict' });
       await page.wait('document.querySelector(".verdict a[href=\\"#/file/events/7\\"]") !== null',
         { what: 'a finding at event 7' });
+    });
+  });
+
+  await check('a file of CapSeal\'s is told apart: what agrees is said, and that anyone could have written it',
+    () => bench.visit(server, '/open', async (page) => {
+    await page.drop(join(INTEROP, 'gated.cap'));
+    await page.waitText('anyone could have written them', { ms: 30_000 });
+    await page.waitText('What this does not prove');
+    await page.waitText('unsigned');
+    so(!await page.eval('/✓/.test(document.querySelector("main").innerText)'), 'it looks as if it had passed');
+  }));
+
+  await check('every file of CapSeal\'s that was changed is refused, with the reason', async () => {
+    const attacks = (await readdir(join(INTEROP, 'attacks'))).sort();
+    so(attacks.length >= 9, `only ${attacks.length} files`);
+    await bench.visit(server, '/open', async (page) => {
+      for (const name of attacks) {
+        await page.drop(join(INTEROP, 'attacks', name));
+        await page.waitText(name, { selector: 'main .notice-failed', ms: 30_000 });
+        const said = await page.eval('document.querySelector("main .notice-failed .reasons").innerText');
+        so(said.trim() !== '', `${name} is refused without a reason`);
+      }
     });
   });
 

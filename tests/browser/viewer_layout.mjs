@@ -33,6 +33,7 @@ export async function run(bench) {
             await page.wait(`innerWidth === ${width} && matchMedia('(prefers-color-scheme: ${scheme})').matches`);
             await page.eval('Promise.all(document.getAnimations().map((one) => one.finished.catch(() => {})))');
             await fits(page, width);
+            await wholeWords(page, width);
             await readable(page, `${width} ${scheme}`);
           }
         }
@@ -45,17 +46,20 @@ export async function run(bench) {
 // Pages that are too wide, or that can hardly be read, must be objected to.
 async function twins(bench, server) {
   const pattern = '*/viewer/style.css';
-  const caught = (change, look) => () => bench.visit(server, '/work', async (page) => {
+  const caught = (change, look, place = '/work') => () => bench.visit(server, place, async (page) => {
     const found = await look(page).then(() => null, (error) => error);
     so(found !== null, 'the broken page was not caught');
   }, { overrides: [{ pattern, change }], width: 400 });
   await bench.check('twin: a page that is too wide is caught',
     caught((text) => `${text}\nmain { min-width: 700px; }\n`, (page) => fits(page, 400)));
+  await bench.check('twin: a table that takes words apart is caught',
+    caught((text) => `${text}\n.scroll-x td { overflow-wrap: anywhere !important; }\n`, (page) => wholeWords(page, 400),
+      `/work/${bench.names.items.blocked}`));
   await bench.check('twin: letters that can hardly be read are caught',
     caught((text) => `${text}\n.quiet { color: #bbb !important; }\n`, (page) => readable(page, 'light')));
 }
 
-async function fits(page, width) {
+export async function fits(page, width) {
   const found = await page.eval(`(() => {
     const over = document.documentElement.scrollWidth - document.documentElement.clientWidth;
     if (over <= 0) return null;
@@ -64,6 +68,26 @@ async function fits(page, width) {
     return over + ' pixels: ' + wide.slice(-3).map((one) => one.outerHTML.slice(0, 120)).join(' | ');
   })()`);
   so(found === null, `at ${width} pixels the page is too wide by ${found}`);
+}
+
+/** No word of a table is taken apart to make its column narrow. */
+export async function wholeWords(page, width) {
+  const found = await page.eval(`(() => {
+    const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+    const apart = [];
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      if (!node.parentElement.closest('th, td') || node.parentElement.closest('code, .unseen')) continue;
+      for (const { 0: word, index } of node.data.matchAll(/(?<!\\w)[A-Za-z]{2,14}(?!\\w)/g)) {
+        const range = document.createRange();
+        range.setStart(node, index);
+        range.setEnd(node, index + word.length);
+        const tops = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+        if (tops.size > 1) apart.push(word);
+      }
+    }
+    return apart.slice(0, 5);
+  })()`);
+  so(found.length === 0, `at ${width} pixels words are taken apart: ${found.join(', ')}`);
 }
 
 /** Contrast of at least 4.5, or of 3 for large letters, as WCAG 2 counts it. */

@@ -1,12 +1,14 @@
 // What happens while the page is open must be on it within a second, by the page's own clock.
 
+import { rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { runTask } from './workspace.mjs';
 import { holds, so } from './viewer_judge.mjs';
 
 const LATEST_MS = 1000;
 
 /** Has the page note when something is first so; `seen()` gives that time. */
-async function noticing(page, expression) {
+export async function noticing(page, expression, ms = 20_000) {
   await page.eval(`window.__seen = new Promise((done) => {
     const look = () => {
       let found = false;
@@ -16,15 +18,16 @@ async function noticing(page, expression) {
     const observer = new MutationObserver(look);
     observer.observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
   }); true`);
-  return () => page.eval(`Promise.race([window.__seen, new Promise((done) => setTimeout(() => done(null), 20000))])`);
+  return () => page.eval(`Promise.race([window.__seen, new Promise((done) => setTimeout(() => done(null), ${ms}))])`);
 }
 
-const soon = (seen, recorded, what) => {
+export const soon = (seen, recorded, what) => {
   so(seen !== null, `${what} was never shown`);
   const late = seen - Date.parse(recorded);
   so(late <= LATEST_MS, `${what} was shown ${late} ms after it was recorded`);
 };
 
+const rowOf = (name) => `[...document.querySelectorAll('.vrow')].some((row) => row.innerText.includes('${name}'))`;
 const isLive = 'document.querySelector(".live-state.on") !== null';
 
 export async function run(bench) {
@@ -96,6 +99,15 @@ export async function run(bench) {
     const events = await workspace.events(draft);
     soon(await seen(), events.at(-1).created_at, 'the lease');
   }));
+
+  await check('a trace that is removed leaves the list, and is named as gone',
+    () => bench.visit(server, '/traces', async (page) => {
+    await page.wait(isLive);
+    await page.wait(rowOf('count-lines'), { what: 'its row' });
+    await rm(dirname(workspace.ledger(traces.fallback)), { recursive: true });
+    await page.waitText('1 trace that the log knows is gone');
+    await page.wait(`!${rowOf('count-lines')}`, { what: 'its row to leave' });
+  }, { height: 2600 }));
 
   await check('a flow goes on before the eyes of who looks at it',
     () => bench.visit(server, `/flows/${traces.specify}`, async (page) => {

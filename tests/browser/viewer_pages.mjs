@@ -60,6 +60,10 @@ export async function run(bench) {
       await page.waitText('that a claim is true', { selector: 'main' });
     }));
 
+  await check('what is not proven stands beside the verdict on a narrow page too',
+    on(`/traces/${traces.tests}`, (page) => page.waitText('that a claim is true', { selector: '.verdict' }),
+      { width: 400 }));
+
   await check('claims are joined to their evidence', on(`/traces/${traces.tests}?view=claims`, async (page) => {
     await page.waitText('All unit tests of the calculator pass');
     await page.wait('document.querySelector(\'main a[href*="/artifacts/"]\')', { what: 'a link to the evidence' });
@@ -162,6 +166,8 @@ export async function run(bench) {
     await page.wait(agreement, { ms: 60_000, what: 'two verdicts on the log that agree' });
     await page.eval('location.hash = "#/log?type=key_added"');
     await page.waitText('6 of ');
+    const [, of, verified] = /of (\d+) entries shown, (\d+) verified/.exec(await page.eval(text('.counting'))) ?? [];
+    same([of, Number(of) > 6], [verified, true]);
     await page.eval('location.hash = "#/log?at=0"');
     await page.waitText('Entry 0');
   }));

@@ -5,14 +5,14 @@ import { holds, so } from './viewer_judge.mjs';
 
 const CLAIM = 7;
 
-async function lines(workspace, trace, change) {
+export async function lines(workspace, trace, change) {
   const file = workspace.ledger(trace);
   const all = (await readFile(file, 'utf8')).split('\n').slice(0, -1);
   await writeFile(file, `${change(all).join('\n')}\n`);
 }
 
 /** Both verdicts are a fail, they agree, and a finding leads to the event. */
-async function bothFindIt(page, index) {
+export async function bothFindIt(page, index) {
   await page.wait(`(() => {
     const panel = document.querySelector('.verdict')?.innerText ?? '';
     return /Server\\s+✗\\s+fail/.test(panel) && /This browser\\s+✗\\s+fail/.test(panel)
@@ -22,7 +22,7 @@ async function bothFindIt(page, index) {
     { what: `a finding that leads to event ${index}` });
 }
 
-async function markedAt(page, index) {
+export async function markedAt(page, index) {
   await page.wait(`document.querySelector('.vrow[data-place="${index}"]')?.innerText.includes('✗')`,
     { what: `a mark of failure on row ${index}` });
   const before = await page.eval(`document.querySelector('.vrow[data-place="${index - 1}"]').innerText`);

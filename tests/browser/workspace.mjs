@@ -155,11 +155,15 @@ async function sessions(workspace, { traces, questions }) {
   await workspace.write('before.txt', 'one\ntwo\nthree\nfour\n');
   await workspace.write('after.txt', 'one\n2\nthree\nfour\nfive\n');
   traces.evidence = await runTask(workspace, 'evidence', EVIDENCE);
+  traces.doubted = await runTask(workspace, 'doubted', DOUBTED);
   await workspace.write('tasks/asking.toml', ASKING);
   const asked = await workspace.untilItAsks(['run', 'tasks/asking.toml']);
   traces.asking = asked.trace;
   questions.session = asked.question;
 }
+
+// JSON that says two things under one name, and a number that no program rounds without a loss.
+export const TWO_FACED = '{"pay":"1","pay":"12345678901234567890","sum":12345678901234567890}';
 
 const EVIDENCE = `task_id = "evidence"
 objective = "Have evidence of every kind: a picture, a change, JSON, a long text, and a secret that is kept out"
@@ -183,12 +187,32 @@ tool = "exec"
 argv = ["printf", '{"greeting":"hello","secret_token":"${SECRET}"}']
 
 [[steps.actions]]
+tool = "exec"
+argv = ["printf", "%s", '${TWO_FACED}']
+
+[[steps.actions]]
 tool = "file_read"
 path = "picture.png"
 
 [[steps.claims]]
 text = "The change is two lines"
 evidence = ["stdout"]
+`;
+
+const DOUBTED = `task_id = "doubted"
+objective = "Make a claim for which nothing was printed, and make it again with more"
+policy_profile = "strict"
+
+[[steps]]
+id = "silent"
+objective = "Do something that prints nothing"
+
+[[steps.actions]]
+tool = "exec"
+argv = ["true"]
+
+[[steps.claims]]
+text = "Nothing was said"
 `;
 
 const ASKING = `task_id = "share-build"

@@ -1,13 +1,14 @@
 // One artifact: its bytes as text, JSON, diff, picture or hexadecimal digits, read in parts; its hash
 // computed here; what was taken out of it and where it is named.
 
-import { prettyJson, textOf } from './artifact_link.mjs';
+import { textOf } from './artifact_link.mjs';
 import { diffView, isDiff } from './diff.mjs';
 import {
   badge, copyButton, count, failure, h, notice, plain, replace, save, shown, size, time,
 } from './dom.mjs';
 import { sentence, typeWords } from './events.mjs';
 import { hexView } from './hex.mjs';
+import { prettyJson } from './json_text.mjs';
 import { go } from './route.mjs';
 import { sourceOf } from './source.mjs';
 import { hex, Sha256 } from '../verifier/bytes.mjs';

@@ -2,6 +2,7 @@
 // bytes of a text.
 
 import { h, plain, shown, size } from './dom.mjs';
+import { prettyJson } from './json_text.mjs';
 import { link } from './route.mjs';
 
 const PREVIEW = 4096;
@@ -76,15 +77,5 @@ async function fill(source, hash, body, most) {
     cut ? h('p', { class: 'quiet' }, 'This is the beginning. The whole is on its page.') : '');
   } catch (error) {
     if (error.name !== 'AbortError') body.replaceChildren(h('span', null, shown(error.message, 300)));
-  }
-}
-
-/** A JSON text with its structure laid out, or null if it is none. */
-export function prettyJson(text, whole = true) {
-  if (!whole || !/^\s*[[{]/.test(text)) return null;
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return null;
   }
 }

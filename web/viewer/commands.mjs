@@ -101,7 +101,9 @@ export class Commands {
       const found = await this.#source.artifact(hash, { from: 0, to: BYTES_MAX });
       if (found === null || found.bytes.length < found.size || hex(sha256(found.bytes)) !== hash) return null;
       const text = textOf(found.bytes);
-      return text === null ? null : commandOf(text)?.slice(0, SHOWN) ?? null;
+      const command = text === null ? null : commandOf(text);
+      // What is cut off must not seem not to be there.
+      return command !== null && command.length > SHOWN ? `${command.slice(0, SHOWN)}…` : command;
     } catch {
       return null;
     }

@@ -3,9 +3,10 @@
 
 import { artifactLink, preview } from './artifact_link.mjs';
 import { inputOf } from './commands.mjs';
-import { badge, h, notice, plain, replace, shown, time } from './dom.mjs';
+import { badge, count, counted, h, notice, plain, replace, shown, time } from './dom.mjs';
 import { CHANNELS, silenceWords } from './events.mjs';
 import { gathered } from './gather.mjs';
+import { go } from './route.mjs';
 
 const TYPES = ['proposal_created', 'proposal_reviewed', 'tool_intent_signed', 'tool_intent_reviewed', 'step_escalated',
   'answer_given'];
@@ -57,24 +58,34 @@ const open = (subject) => {
 };
 const TESTS = { all: () => true, refused, people: byPerson, open };
 
-/** Makes the view. */
+const chosenIn = (params) => (Object.hasOwn(TESTS, params.get('which') ?? '') ? params.get('which') : 'all');
+
+/** Makes the view. Which decisions are shown lies in the address. */
 export function decisionsView(source, about, route, context, panel) {
-  let chosen = 'all';
+  let { params } = route;
+  let chosen = chosenIn(params);
   let subjects = [];
   const bar = h('div', { class: 'chips', role: 'group', 'aria-label': 'Which decisions' });
   const cards = h('ol', { class: 'entries' });
+  const choose = (name) => {
+    const next = new URLSearchParams(params);
+    if (name === 'all') next.delete('which');
+    else next.set('which', name);
+    go(source.base, next, { replace: true });
+  };
+  const chips = FILTERS.map(([name]) => h('button', { type: 'button', class: 'chip', onclick: () => choose(name) }));
+  replace(bar, chips);
   const paint = () => {
     const found = subjects.filter(TESTS[chosen]);
-    replace(bar, FILTERS.map(([name, title]) => h('button', {
-      type: 'button', class: 'chip', 'aria-pressed': String(name === chosen),
-      onclick: () => {
-        chosen = name;
-        paint();
-      },
-    }, `${title} (${subjects.filter(TESTS[name]).length})`)));
+    for (const [at, [name, title]] of FILTERS.entries()) {
+      chips[at].setAttribute('aria-pressed', String(name === chosen));
+      chips[at].textContent = `${title} (${count(subjects.filter(TESTS[name]).length)})`;
+    }
     replace(cards, found.map((subject) => card(source, subject, panel)));
   };
-  return gathered(source, TYPES, (items) => {
+  const narrowed = () => (chosen === 'all' ? null
+    : `${count(subjects.filter(TESTS[chosen]).length)} of ${counted(subjects.length, 'decision')} shown`);
+  const view = gathered(source, TYPES, (items) => {
     subjects = join(items);
     if (subjects.length === 0) {
       return h('div', { class: 'empty' }, h('h2', null, 'No decisions'),
@@ -82,7 +93,17 @@ export function decisionsView(source, about, route, context, panel) {
     }
     paint();
     return [bar, cards];
-  }, { context, panel, what: 'decisions' });
+  }, { context, panel, what: 'decisions', narrowed });
+  return {
+    ...view,
+    update(next) {
+      ({ params } = next);
+      if (chosenIn(params) === chosen) return;
+      chosen = chosenIn(params);
+      paint();
+      view.recount();
+    },
+  };
 }
 
 function subjectOf(source, subject, panel) {

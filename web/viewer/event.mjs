@@ -2,8 +2,9 @@
 // bytes, beside what it states and what the server computed.
 
 import { artifactLink } from './artifact_link.mjs';
+import { Commands } from './commands.mjs';
 import {
-  badge, copyButton, count, failure, h, hash, notice, plain, replace, save, shown, size, time,
+  badge, copyButton, count, failure, h, hash, notice, plain, replace, save, shown, time,
 } from './dom.mjs';
 import { colourOf, letterOf, sentence, typeWords } from './events.mjs';
 import { hexView } from './hex.mjs';
@@ -36,7 +37,7 @@ export async function show(main, route, context) {
   const hashes = h('section', { class: 'panel', 'aria-labelledby': 'hashes' });
   const findings = h('div');
   replace(main, h('article', { class: 'event-page' },
-    headOf(source, found, index), findings,
+    headOf(source, found, index, controller.signal), findings,
     h('div', { class: 'event-columns' },
       h('div', { class: 'event-main' }, payload(source, found, index), artifacts(source, found, index)),
       h('div', { class: 'event-side' }, links(source, found), hashes, envelope(event))),
@@ -60,7 +61,17 @@ export async function show(main, route, context) {
   };
 }
 
-function headOf(source, { event, unreadable, total }, index) {
+/** The sentence of an event, with the command once it is read. */
+function what(source, event, signal) {
+  const commands = new Commands(source);
+  signal.addEventListener('abort', () => commands.close(), { once: true });
+  const line = h('p', { class: 'event-what' });
+  const say = () => replace(line, shown(sentence(event, { command: commands.of(event, say) }), 2000));
+  say();
+  return line;
+}
+
+function headOf(source, { event, unreadable, total }, index, signal) {
   const role = event?.actor?.role;
   const step = (to, name, key) => (to >= 0 && to < total
     ? h('a', { href: `${source.base}/events/${to}`, class: 'turn', 'aria-keyshortcuts': key }, name)
@@ -71,7 +82,7 @@ function headOf(source, { event, unreadable, total }, index) {
     ` / event ${count(index)} of ${count(total)}`,
     h('span', { class: 'turns' }, step(index - 1, '← previous', '['), step(index + 1, 'next →', ']'))),
     h('h1', { tabindex: '-1', class: 'event-title' }, shown(typeWords(event?.event_type), 80)),
-    event ? h('p', { class: 'event-what' }, shown(sentence(event), 2000)) : null,
+    event ? what(source, event, signal) : null,
     unreadable ? notice('failed', h('p', null, 'This line cannot be read: ', shown(unreadable, 600))) : null,
     event ? h('p', { class: 'event-by' },
       h('span', { class: `lane ${colourOf(role)}` }, h('span', { class: 'dot', 'aria-hidden': 'true' },
@@ -231,7 +242,7 @@ function bytesOf(found, index) {
   else asText();
   return h('section', { class: 'panel', 'aria-labelledby': 'bytes' },
     h('div', { class: 'panel-head' }, h('h2', { id: 'bytes' }, 'Canonical bytes'),
-      h('span', { class: 'quiet' }, `${count(bytes.length)} bytes (${size(bytes.length)}), without the line break`),
+      h('span', { class: 'quiet' }, `${count(bytes.length)} bytes, without the line break`),
       text === null ? null : [
         h('button', { type: 'button', onclick: asText }, 'Text'),
           h('button', { type: 'button', onclick: asHex }, 'Hex'),

@@ -193,7 +193,7 @@ function aboutFlow({ trace, outcome, why, steps }, id) {
   return [
     h('p', { class: 'flow-state' }, stateBadge(trace.status, outcome), ' ', why ? [shown(why, 2000), ' · '] : null,
       `${count(done)} of ${counted(steps.length, 'step')} done · began `, time(trace.started_at),
-      ` · ${span(trace.duration_ms)} · `,
+      typeof trace.duration_ms === 'number' ? ` · ${span(trace.duration_ms)}` : null, ' · ',
       h('a', { href: link(`/traces/${id}`) }, `its trace (${counted(trace.events, 'event')})`), ' ', hash(id)),
     asked ? h('p', { class: 'notice notice-warn' }, 'It waits for a person. ',
       h('a', { href: '#/questions' }, 'Look at the question')) : null,

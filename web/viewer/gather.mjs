@@ -59,9 +59,10 @@ function named(event) {
 
 /**
  * A view that is drawn from gathered events: `draw(items)` gives its nodes. Draws again when more is
- * asked for, and when `again()` is called because the trace has grown.
+ * asked for, and when `again()` is called because the trace has grown. Where the view leaves out some of what
+ * was gathered, `narrowed()` says how many of how many it shows.
  */
-export function gathered(source, types, draw, { context, panel, what }) {
+export function gathered(source, types, draw, { context, panel, what, narrowed = () => null }) {
   const controller = new AbortController();
   const body = h('div', { class: 'gathered', 'aria-busy': 'true' }, h('p', { class: 'loading' }, 'Loading …'));
   const line = h('p', { class: 'counting', role: 'status' });
@@ -74,7 +75,9 @@ export function gathered(source, types, draw, { context, panel, what }) {
     + named(event).reduce((sum, hash) => sum + (panel?.findingsOf?.(hash).length ?? 0), 0)).join();
   const sayCount = () => {
     const { items, matched, total } = gatherer;
-    replace(line, h('strong', null, `${count(items.length)} of ${counted(total, 'event')} shown`),
+    const part = narrowed();
+    replace(line, part === null ? null : [h('strong', null, part), '. '],
+      h('strong', null, `${count(items.length)} of ${counted(total, 'event')} ${part === null ? 'shown' : 'read'}`),
       `, ${panel?.counting?.() ?? '0 verified'}. These are the ones about ${what}`,
       gatherer.more ? `; ${count(matched - items.length)} more of them are not read yet.` : '.');
   };
@@ -101,6 +104,12 @@ export function gathered(source, types, draw, { context, panel, what }) {
   load(gatherer);
   return {
     element,
+    /** Another part of what was gathered is shown. */
+    recount() {
+      if (gatherer.matched === null) return;
+      sayCount();
+      context.announce(line.textContent);
+    },
     /** The verdict has gone on: what stands stays as it is unless something was found in it. */
     remark() {
       if (gatherer.matched === null) return;

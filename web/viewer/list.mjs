@@ -259,7 +259,8 @@ export class VirtualList {
     const rows = Math.ceil(window.innerHeight / rowHeight);
     const first = Math.floor(top / rowHeight);
     const from = Math.max(0, Math.min(first - MARGIN, this.#total - rows - MARGIN));
-    return [from, Math.max(from, Math.min(this.#total, first + rows + MARGIN))];
+    // A list below the window has rows too: the focus comes to one of them before the window has moved.
+    return [from, Math.min(this.#total, Math.max(from + MARGIN, first + rows + MARGIN))];
   }
 
   #draw() {

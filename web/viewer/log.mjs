@@ -20,11 +20,20 @@ const CHECKPOINT_BYTES_MAX = 65_536;
 export async function show(main, route, context) {
   context.title('Log');
   let params = route.params;
-  const shownCount = h('p', { class: 'quiet', role: 'status' });
+  const panel = logVerdictPanel(context);
+  panel.addEventListener('change', () => sayCount());
+  const shownCount = h('p', { class: 'quiet counting', role: 'status' });
   const entry = h('div', null);
   const state = h('div', { class: 'log-state' });
   const problem = h('div', null);
   const gone = h('div', null);
+  let counted = null;
+  const sayCount = (page = counted) => {
+    counted = page;
+    if (page === null) return;
+    const text = `${count(page.matched)} of ${count(page.total)} entries shown, ${panel.counting()}`;
+    if (shownCount.textContent !== text) shownCount.textContent = text;
+  };
   const filter = () => ({ type: params.getAll('type'), text: params.get('text') ?? '' });
   const list = new VirtualList({
     label: 'Entries of the log', rowHeight: 30, columns: ['Entry', 'Time', 'Type', 'What'],
@@ -38,15 +47,14 @@ export async function show(main, route, context) {
         : shown(unreadable ?? '', 300)),
     ],
     href: (item) => link('/log', { type: params.getAll('type'), text: params.get('text'), at: String(item.index) }),
-    onCount: (matched, page) => {
+    onCount: (_, page) => {
       replace(problem);
-      shownCount.textContent = `${count(matched)} of ${count(page.total)} entries shown`;
+      sayCount(page);
     },
     onError: (error) => replace(problem, failure(error, () => list.reset())),
   });
 
   const fields = filters(params, (next) => go('/log', next));
-  const panel = logVerdictPanel(context);
   const loadState = coalesced(async () => replace(state, await checkpoint(), panel.element));
   const loadEntry = async () => {
     const at = params.get('at');
@@ -78,9 +86,9 @@ export async function show(main, route, context) {
     // A trace that opens or closes is written to the log at about the same time.
     settle = setTimeout(() => {
       get('/log', { ...filter(), limit: 1 }).then((page) => {
-        if (page.matched !== list.total) {
+        if (page.matched !== list.total || page.total !== counted?.total) {
           list.grow(page.matched);
-          shownCount.textContent = `${count(page.matched)} of ${count(page.total)} entries shown`;
+          sayCount(page);
           panel.grown(page.total);
           loadState().catch(() => {});
         }

@@ -333,10 +333,13 @@ class VerdictPanel extends EventTarget {
         this.#againButton('Verify again')));
     }
     const bad = this.#failures.length > 0;
-    return notice(bad ? 'failed' : 'info', h('p', null, bad
-      ? h('strong', null, 'Something does not hold, and both verifiers say so. ') : 'Both verifiers agree',
-    bad ? 'See below where.' : ' on everything that both check.',
-    partial ? ` There are ${count(FAILURES_LISTED)} failures or more: not all of them were compared.` : null));
+    const [lead, rest] = !bad ? ['', 'Both verifiers agree on everything that both check.']
+      : this.#own.verification_status === 'fail'
+        ? ['Something does not hold, and both verifiers say so. ', 'See below where.']
+        : ['Something does not hold: the server says so, of rules that this browser does not check. ',
+          'What both check, they agree on. See below where.'];
+    return notice(bad ? 'failed' : 'info', h('p', null, bad ? h('strong', null, lead) : null, rest,
+      partial ? ` There are ${count(FAILURES_LISTED)} failures or more: not all of them were compared.` : null));
   }
 
   #facts(report) {
@@ -408,9 +411,9 @@ class VerdictPanel extends EventTarget {
     return h('p', null, h('strong', null, `${words[0].toUpperCase()}${words.slice(1)}.`));
   }
 
-  /** A part that can be folded: open on a wide page, and as the reader left it. */
+  /** A part that can be folded: open on a wide page, or always, and as the reader left it. */
   #fold(name, title, ...children) {
-    const open = this.#folds.get(name) ?? !narrow();
+    const open = this.#folds.get(name) ?? (name === 'limits' || !narrow());
     const element = h('details', { open, class: 'fold' }, h('summary', null, h('h3', null, title)), children);
     element.addEventListener('toggle', () => this.#folds.set(name, element.open));
     return element;

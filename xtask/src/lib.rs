@@ -1,13 +1,15 @@
 //! House chores: what `cargo xtask CHORE` does.
 //!
-//! `test` and `tidy` are done here, without any crate of the product, so that the checks start within
-//! seconds on a new machine. The others need the product: they are in `crates/rigs`, which is built
-//! and started by [`rigs`].
+//! `test`, `tidy`, `deny` and `reproduce` are done here, without any crate of the product, so that
+//! the checks start within seconds on a new machine. The others need the product: they are in
+//! `crates/rigs`, which is built and started by [`rigs`].
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "chores talk to the terminal")]
 
+pub mod peers;
 pub mod place;
 mod rigs;
+mod supply;
 mod test;
 pub mod tidy;
 
@@ -19,10 +21,13 @@ usage: cargo xtask CHORE
   test [--quick]         everything that must hold: format, clippy, tidy, tests;
                          --quick installs nothing
   tidy                   the house rules
-  bench [NAME] [--json]  figures against their bounds
+  bench [NAME] [--json]  figures against their bounds; `peers` is taken only by its name
+  bench page             writes docs/benchmarks.md from a run of about half an hour
   recording DIR EVENTS   writes a workspace with a closed recording of that many events
   fire [NAME] [--seed S] [--count N] [--minutes M] [--short]
                          what takes too long for every test run; without a name says what there is
+  deny                   licences, sources and advisories of all dependencies
+  reproduce              builds the release twice, elsewhere, and compares
   vectors                writes docs/formats/schemas, docs/formats/vectors and the tables of event.md";
 
 /// Why a chore did not succeed.
@@ -68,6 +73,8 @@ pub fn run(arguments: &[&str]) -> Result<(), Failure> {
     match arguments {
         ["test", options @ ..] => test::run(test::Install::parse(options)?),
         ["tidy"] => Ok(tidy::run()?),
+        ["deny"] => supply::deny(),
+        ["reproduce"] => supply::reproduce(),
         ["bench" | "recording" | "fire" | "vectors", ..] => rigs::run(arguments),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

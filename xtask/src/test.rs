@@ -4,8 +4,8 @@
 //! stdout holds what `cargo test` itself says and ends with its result lines.
 
 mod clients;
-mod needs;
-mod pinned;
+pub(crate) mod needs;
+pub(crate) mod pinned;
 
 use std::process::Command;
 use std::time::Instant;

@@ -9,8 +9,10 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
+use ed25519_dalek::VerifyingKey;
+use ed25519_dalek::hazmat::{ExpandedSecretKey, raw_sign};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use sha2::Sha512;
 
 use crate::hash::{Hash, hex, unhex};
 
@@ -224,25 +226,33 @@ impl FromStr for Signature {
 text_form!(Signature, NotASignature);
 
 /// A private key. It is wiped from memory when dropped and never shown.
-pub struct SecretKey(SigningKey);
+pub struct SecretKey {
+    /// What grows from the seed, kept because every signature needs it.
+    expanded: ExpandedSecretKey,
+    /// The public half. Signing under the half of another key would give the secret away, so the two
+    /// are only ever made together.
+    public: VerifyingKey,
+}
 
 impl SecretKey {
     /// The key that grows from `seed`.
     #[must_use]
     pub fn from_seed(seed: &[u8; KEY_BYTES]) -> Self {
-        Self(SigningKey::from_bytes(seed))
+        let expanded = ExpandedSecretKey::from(seed);
+        let public = VerifyingKey::from(&expanded);
+        Self { expanded, public }
     }
 
     /// Its public half.
     #[must_use]
-    pub fn public_key(&self) -> PublicKey {
-        PublicKey(self.0.verifying_key())
+    pub const fn public_key(&self) -> PublicKey {
+        PublicKey(self.public)
     }
 
     /// Signs `message`; the same message always gets the same signature.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> Signature {
-        Signature(self.0.sign(message).to_bytes())
+        Signature(raw_sign::<Sha512>(&self.expanded, message, &self.public).to_bytes())
     }
 }
 

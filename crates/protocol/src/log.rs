@@ -3,6 +3,8 @@
 //! The state holds every key but only open traces, so that it does not grow with history. What the
 //! log says of one trace over time is the verifier's to collect.
 
+mod open;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_format::event::{Draft, Event, EventType, TraceKind};
@@ -15,6 +17,8 @@ use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+pub use open::{EarlierOpen, OpenChange, OpenSet, OpenTrace, OpenUnreadable};
 
 use crate::{Act, By, Context, Refusal, SetAside, State, roles};
 
@@ -99,19 +103,8 @@ pub struct KnownKey {
     pub identity: AgentIdentity,
 }
 
-/// An open trace as the log knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenTrace {
-    /// What it records.
-    pub kind: TraceKind,
-    /// Hash of its first event.
-    pub first_event_hash: Hash,
-    /// How many of its events were durable when it was last checkpointed.
-    pub size: u64,
-}
-
 /// What the log's events come to.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LogState {
     /// The name under which checkpoints are signed.
     pub origin: String,
@@ -121,8 +114,9 @@ pub struct LogState {
     pub keys_head: Option<Hash>,
     /// All keys, by id.
     pub keys: BTreeMap<String, KnownKey>,
-    /// Traces that have not ended.
-    pub open: BTreeMap<String, OpenTrace>,
+    /// Traces that have not ended. Stored apart from the rest: there may be many.
+    #[serde(skip)]
+    pub open: OpenSet,
     /// The latest time that any event has, here or in a trace as far as it was checkpointed.
     pub latest: Option<Timestamp>,
 }
@@ -166,9 +160,9 @@ impl LogState {
     /// Keys change only while nobody can write to an open trace: what a key signed before must be
     /// in the log, and nothing may be signed with it meanwhile.
     fn all_held(&self, held: &Held) -> Result<(), Refusal> {
-        match self.open.keys().find(|trace_id| !held.trace_ids.contains(*trace_id)) {
+        match self.open.all()?.into_keys().find(|trace_id| !held.trace_ids.contains(trace_id)) {
             None => Ok(()),
-            Some(trace_id) => Err(Refusal::TraceNotHeld { trace_id: trace_id.clone() }),
+            Some(trace_id) => Err(Refusal::TraceNotHeld { trace_id }),
         }
     }
 
@@ -289,7 +283,7 @@ impl LogState {
 
     fn admit_trace(&self, event: &Event) -> Result<(), Refusal> {
         let trace_id = text(event, "trace_id")?;
-        let known = self.open.get(trace_id);
+        let known = self.open.find(trace_id)?;
         match (event.event_type, known) {
             (EventType::TraceOpened, Some(_)) => {
                 Err(Refusal::TraceKnown { trace_id: trace_id.to_owned() })
@@ -318,7 +312,7 @@ impl LogState {
 
 impl State for LogState {
     type Command = LogCommand;
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn decide(&self, command: LogCommand, context: &Context) -> Result<Vec<Act>, Refusal> {
         let keys_head = self.keys_head();
@@ -405,6 +399,7 @@ impl State for LogState {
 
     fn apply(&mut self, event: &Event) {
         let payload = |member: &str| event.payload.get(member).and_then(Value::as_str);
+        let entry = event.seq.unwrap_or_default();
         match event.event_type {
             EventType::LogOpened => {
                 self.origin = payload("origin").unwrap_or_default().to_owned();
@@ -424,18 +419,15 @@ impl State for LogState {
                     (payload("trace_id"), kind, first)
                 {
                     let trace = OpenTrace { kind, first_event_hash, size: 1 };
-                    self.open.insert(trace_id.to_owned(), trace);
+                    self.open.open(entry, trace_id, trace);
                 }
             }
             EventType::TraceCheckpointed => {
                 let size = event.payload.get("size").and_then(Value::as_u64).unwrap_or(0);
-                let known = payload("trace_id").and_then(|trace_id| self.open.get_mut(trace_id));
-                if let Some(known) = known {
-                    known.size = known.size.max(size);
-                }
+                self.open.grow(entry, payload("trace_id").unwrap_or_default(), size);
             }
             EventType::TraceClosed => {
-                self.open.remove(payload("trace_id").unwrap_or_default());
+                self.open.close(entry, payload("trace_id").unwrap_or_default());
             }
             _ => {}
         }

@@ -7,6 +7,7 @@ use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 
 use crate::flow::FlowRefusal;
+use crate::log::OpenUnreadable;
 use crate::work::WorkRefusal;
 
 /// Why something may not happen. An answer, not an error.
@@ -18,6 +19,9 @@ pub enum Refusal {
     /// A flow does not go on like this.
     #[error("{0}")]
     Flow(#[from] FlowRefusal),
+    /// Whether the log has a trace as open cannot be known.
+    #[error("{0}")]
+    Open(#[from] OpenUnreadable),
     /// The trace must begin with something else.
     #[error("a trace cannot begin with `{}`", found.as_str())]
     WrongFirstEvent {

@@ -136,7 +136,7 @@ fn a_trace_is_opened_grows_and_is_closed_once() {
     let shorter = log.run(LogCommand::CheckpointTrace(extent(TRACE, 1024)));
     assert!(matches!(shorter, Err(Refusal::NotLonger { known: 1024, found: 1024, .. })));
     log.run(LogCommand::CloseTrace(extent(TRACE, 1024), TraceStatus::Succeeded)).unwrap();
-    assert!(log.state.open.is_empty());
+    assert!(log.state.open.all().unwrap().is_empty());
     let again = log.run(LogCommand::CloseTrace(extent(TRACE, 1030), TraceStatus::Failed));
     assert!(matches!(again, Err(Refusal::TraceNotOpen { .. })));
     // A redaction lengthens a closed trace.

@@ -9,8 +9,8 @@ use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::work::{
-    CiVerdict, LEASE_MILLIS_MAX, SignalChannel, WorkCommand, WorkExit, WorkOpening, WorkRefusal,
-    WorkState,
+    CiVerdict, LEASE_MILLIS_MAX, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening,
+    WorkRefusal, WorkState,
 };
 use countersign_protocol::{By, Context, LogPin, Refusal, State as _};
 use proptest::prelude::*;
@@ -122,7 +122,8 @@ impl Item {
     fn claim_as(&mut self, holder: &str, millis: i64, ci: bool) -> Result<u64, Refusal> {
         let session_id = format!("session-{}", self.state.epoch + 1);
         let holder = holder.to_owned();
-        self.submit(WorkCommand::Claim { holder, session_id, millis, ci })?;
+        let descriptor_only = false;
+        self.submit(WorkCommand::Claim { holder, session_id, millis, ci, descriptor_only })?;
         Ok(self.state.epoch)
     }
 
@@ -421,9 +422,8 @@ fn a_clock_set_back_an_hour_stops_leases_until_a_person_vouches_for_it() {
     );
     let release = |reason: &str| WorkCommand::Release {
         epoch,
-        session_id: None,
+        by: Releaser::Session("session-1".to_owned()),
         reason: reason.to_owned(),
-        released_by: None,
     };
     assert_eq!(item.submit(release("done")), Err(behind()));
     assert_eq!(
@@ -612,8 +612,8 @@ proptest! {
                 }
                 Move::Release(back) => {
                     let epoch = epoch.saturating_sub(back);
-                    let (session_id, released_by) = (None, None);
-                    item.submit(WorkCommand::Release { epoch, session_id, reason: "x".into(), released_by }).map(|_| ())
+                    let by = Releaser::Session(session_id(epoch));
+                    item.submit(WorkCommand::Release { epoch, by, reason: "x".into() }).map(|_| ())
                 }
                 Move::Exit(back, reason) => {
                     let phase = item.state.phase;

@@ -5,6 +5,7 @@
 //! Figures are always taken from a release build.
 
 mod append;
+mod bounds;
 mod calls;
 mod cap;
 mod clock;
@@ -14,9 +15,12 @@ mod gate;
 mod growth;
 mod home;
 mod hook;
+mod load;
 mod long;
 mod mcp;
 mod open;
+mod page;
+mod peers;
 mod proxy;
 mod seal;
 mod start;
@@ -24,6 +28,8 @@ mod tidy;
 mod verify;
 mod viewer;
 mod work;
+
+pub(crate) use peers::drive;
 
 use std::fmt;
 
@@ -92,9 +98,13 @@ const FIGURES: &[Figure] = &[
     ("work", work::measure),
     ("flow", flow::measure),
     ("viewer", viewer::measure),
+    ("load", load::measure),
     ("start", start::measure),
     ("tidy", tidy::measure),
 ];
+
+/// Figures that are taken only by their names: they take long, or repeat another in short.
+const ON_REQUEST: &[Figure] = &[("peers", peers::measure), ("load-short", load::measure_short)];
 
 /// How the figures are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,13 +115,17 @@ enum Show {
 
 /// Takes the figure that is named, or all.
 pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
+    if options == ["page"] {
+        return verdict(&misses(&page::write()?).collect::<Vec<_>>());
+    }
     let (name, show) = parse(options)?;
     if show == Show::Table {
         println!("{}", heading());
     }
     let mut missed = Vec::new();
-    for (figure, measure) in FIGURES.iter().filter(|(figure, _)| name.is_none_or(|n| n == *figure))
-    {
+    let asked = ON_REQUEST.iter().filter(|(figure, _)| name == Some(*figure));
+    let others = FIGURES.iter().filter(|(figure, _)| name.is_none_or(|n| n == *figure));
+    for (figure, measure) in others.chain(asked) {
         let measured = measure().map_err(|why| format!("figure `{figure}`: {why}"))?;
         for measured in &measured {
             println!("{}", shown(measured, show));
@@ -153,8 +167,8 @@ fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Show), Failure> {
     for &option in options {
         if option == "--json" {
             show = Show::Json;
-        } else if name.is_some() || !FIGURES.iter().any(|(figure, _)| *figure == option) {
-            let known: Vec<_> = FIGURES.iter().map(|(figure, _)| *figure).collect();
+        } else if name.is_some() || !known().any(|figure| figure == option) {
+            let known: Vec<_> = known().collect();
             let message =
                 format!("no figure or option `{option}`, there are: {}", known.join(", "));
             return Err(Failure::Usage(message));
@@ -163,6 +177,11 @@ fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Show), Failure> {
         }
     }
     Ok((name, show))
+}
+
+/// The names of all figures.
+fn known() -> impl Iterator<Item = &'static str> {
+    FIGURES.iter().chain(ON_REQUEST).map(|(figure, _)| *figure)
 }
 
 fn heading() -> String {

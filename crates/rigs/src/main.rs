@@ -39,6 +39,7 @@ fn run(arguments: &[&str]) -> Result<(), Failure> {
     }
     match arguments {
         ["bench", options @ ..] => bench::run(options),
+        ["drive", order @ ..] => bench::drive(order),
         ["recording", dir, events] => bench::write_recording(dir, events),
         ["fire", options @ ..] => fire::run(options),
         ["vectors"] => Ok(vectors::run()?),

@@ -267,19 +267,14 @@ impl Workspace {
 
     /// The sessions whose recordings are open. One that cannot be read is nobody's.
     fn open_sessions(&self) -> Result<Vec<(AgentSession, Ulid)>, WorkspaceError> {
-        let open: Vec<String> = self.log_state(|log| {
-            let open = log.open.iter().filter(|(_, open)| open.kind == TraceKind::Recording);
-            open.map(|(id, _)| id.clone()).collect()
-        })?;
-        let ids = open.iter().filter_map(|id| id.parse::<Ulid>().ok());
+        let open = self.open_traces()?;
+        let open = open.iter().filter(|(_, open)| open.kind == TraceKind::Recording);
+        let ids = open.filter_map(|(id, _)| id.parse::<Ulid>().ok());
         Ok(ids.filter_map(|id| Some((self.session_of(id)?, id))).collect())
     }
 
     fn is_open(&self, id: Ulid) -> Result<bool, WorkspaceError> {
-        self.log_state(|log| {
-            let open = log.open.get(&id.to_string());
-            open.is_some_and(|open| open.kind == TraceKind::Recording)
-        })
+        Ok(self.open_trace(id)?.is_some_and(|open| open.kind == TraceKind::Recording))
     }
 
     /// The session that a trace's first event names.

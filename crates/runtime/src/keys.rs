@@ -190,7 +190,7 @@ impl Workspace {
         loop {
             tries += 1;
             let open: BTreeSet<Ulid> =
-                self.log_state(|log| log.open.keys().filter_map(|id| id.parse().ok()).collect())?;
+                self.open_traces()?.keys().filter_map(|id| id.parse().ok()).collect();
             // In the order of their ids, as everybody who holds several does.
             let mut batches = Vec::with_capacity(open.len());
             let mut last = Timestamp::EPOCH;

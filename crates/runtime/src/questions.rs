@@ -81,15 +81,12 @@ impl Workspace {
     /// # Errors
     /// The log cannot be read.
     pub fn questions(&self) -> Result<(Vec<Question>, Vec<String>), WorkspaceError> {
-        let open: Vec<(String, TraceKind)> = self.log_state(|log| {
-            let asking = log.open.iter().filter(|(_, open)| asks(open.kind));
-            asking.map(|(id, open)| (id.clone(), open.kind)).collect()
-        })?;
+        let open = self.open_traces()?;
         let mut questions = Vec::new();
         let mut unreadable = Vec::new();
-        for (id, kind) in open {
+        for (id, open) in open.into_iter().filter(|(_, open)| asks(open.kind)) {
             // One damaged trace must not silence the others.
-            match id.parse().map(|id| self.questions_in(id, kind)) {
+            match id.parse().map(|id| self.questions_in(id, open.kind)) {
                 Ok(Ok(found)) => questions.extend(found),
                 _ => unreadable.push(id),
             }

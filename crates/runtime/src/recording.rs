@@ -205,8 +205,25 @@ impl Recording {
     /// # Errors
     /// Something could not be recorded.
     pub fn conclude(&self, verdict: &str) -> Result<VerificationReport, WorkspaceError> {
+        self.end(verdict.to_owned(), None)
+    }
+
+    /// As [`Self::conclude`], where it is known whether what it was for was done.
+    pub(crate) fn conclude_as(
+        &self,
+        verdict: &str,
+        achieved: bool,
+    ) -> Result<VerificationReport, WorkspaceError> {
+        self.end(verdict.to_owned(), Some(achieved))
+    }
+
+    fn end(
+        &self,
+        verdict: String,
+        achieved: Option<bool>,
+    ) -> Result<VerificationReport, WorkspaceError> {
         self.settle()?;
-        self.submit(RecordingCommand::Conclude { verdict: verdict.to_owned() })?;
+        self.submit(RecordingCommand::Conclude { verdict, achieved })?;
         let report = self.trace.audit(Profile::DEFAULT)?;
         let bytes = json::to_bytes(&serde_json::to_value(&report).unwrap_or_default());
         let artifact = self.put_artifact(&bytes, "application/json")?;

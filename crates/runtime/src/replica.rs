@@ -67,10 +67,10 @@ impl<S: State> Replica<S> {
         Ok(())
     }
 
-    /// Moves the head behind `lines`, whose events were taken in, and which are durable now.
-    pub(crate) fn appended(&mut self, lines: &[u8], head: Head) {
-        let last = lines.split_inclusive(|&byte| byte == b'\n').next_back().map_or(0, <[u8]>::len);
-        self.last_line = Head::at(head.bytes.saturating_sub(last as u64));
+    /// Moves the head to the end of lines whose events were taken in, and which are durable now; the
+    /// last of them has `last_line` bytes.
+    pub(crate) fn appended(&mut self, last_line: usize, head: Head) {
+        self.last_line = Head::at(head.bytes.saturating_sub(last_line as u64));
         self.head = head;
         self.durable = true;
     }
@@ -109,9 +109,13 @@ pub(crate) fn ends_at(
         Err(StoreError::CutBack { .. } | StoreError::NotALineStart { .. }) => return Ok(false),
         lines => lines?,
     };
-    let Some(line) = lines.strip_suffix(b"\n") else { return Ok(false) };
-    Ok(last_line.bytes + lines.len() as u64 == head.bytes
-        && read_unsigned(line).is_ok_and(|event| event.event_hash == hash))
+    Ok(last_line.bytes + lines.len() as u64 == head.bytes && is_event(&lines, hash))
+}
+
+/// Whether these bytes are one line, and the event with this hash.
+pub(crate) fn is_event(line: &[u8], hash: Hash) -> bool {
+    let line = line.strip_suffix(b"\n");
+    line.is_some_and(|line| read_unsigned(line).is_ok_and(|event| event.event_hash == hash))
 }
 
 /// Whether an event lies in the ledger that it names. Another trace's file in a trace's place is

@@ -9,10 +9,12 @@ use countersign_format::hash::Hash;
 use countersign_format::key::{PublicKey, SecretKey, Signature};
 use countersign_protocol::State;
 use countersign_protocol::chain::Chain;
+use countersign_protocol::log::LogState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::disk::{Durability, replace_file};
+use crate::log::OpenPages;
 use crate::replica::Replica;
 use crate::store::{FileStore, Head, LedgerId};
 
@@ -31,6 +33,9 @@ struct Body {
     first: Option<Hash>,
     chain: Chain,
     state: Value,
+    /// The open traces of the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open: Option<OpenPages>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,6 +57,26 @@ pub(crate) fn store<S: State>(
     replica: &Replica<S>,
     key: &SecretKey,
 ) {
+    write(store, ledger, replica, None, key);
+}
+
+/// As [`store`], for the log, whose open traces lie in `pages`.
+pub(crate) fn store_log(
+    store: &FileStore,
+    replica: &Replica<LogState>,
+    pages: OpenPages,
+    key: &SecretKey,
+) {
+    write(store, LedgerId::Log, replica, Some(pages), key);
+}
+
+fn write<S: State>(
+    store: &FileStore,
+    ledger: LedgerId,
+    replica: &Replica<S>,
+    open: Option<OpenPages>,
+    key: &SecretKey,
+) {
     let Ok(state) = serde_json::to_value(&replica.state) else { return };
     let body = Body {
         schema_version: SCHEMA_VERSION.to_owned(),
@@ -62,6 +87,7 @@ pub(crate) fn store<S: State>(
         first: replica.first,
         chain: replica.chain.clone(),
         state,
+        open,
     };
     let Ok(signed) = serde_json::to_vec(&body) else { return };
     let signature = key.sign(&message(&signed)).to_string();
@@ -78,7 +104,23 @@ pub(crate) fn load<S: State>(
     ledger: LedgerId,
     recorder: impl FnOnce(&str) -> Option<PublicKey>,
 ) -> Option<Replica<S>> {
-    let body = body(store, ledger, recorder).filter(|body| body.state_version == S::VERSION)?;
+    replica_of(body(store, ledger, recorder)?)
+}
+
+/// The snapshot of the log, without its open traces, and where these lie.
+pub(crate) fn load_log(
+    store: &FileStore,
+    recorder: impl FnOnce(&str) -> Option<PublicKey>,
+) -> Option<(Replica<LogState>, OpenPages)> {
+    let body = body(store, LedgerId::Log, recorder)?;
+    let open = body.open?;
+    Some((replica_of(body)?, open))
+}
+
+fn replica_of<S: State>(body: Body) -> Option<Replica<S>> {
+    if body.state_version != S::VERSION {
+        return None;
+    }
     Some(Replica {
         chain: body.chain,
         state: serde_json::from_value(body.state).ok()?,

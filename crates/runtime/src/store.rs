@@ -278,7 +278,7 @@ pub trait Ledgers: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StoreError::Poisoned`] after a failure through this handle; or the backend failed.
-    fn begin(&self, id: LedgerId) -> Result<Box<dyn Batch + '_>, StoreError> {
+    fn begin(&self, id: LedgerId) -> Result<Box<dyn Batch>, StoreError> {
         self.begin_from(id, Head::EMPTY)
     }
 
@@ -287,7 +287,7 @@ pub trait Ledgers: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// As for `begin`.
-    fn begin_from(&self, id: LedgerId, sound: Head) -> Result<Box<dyn Batch + '_>, StoreError>;
+    fn begin_from(&self, id: LedgerId, sound: Head) -> Result<Box<dyn Batch>, StoreError>;
 
     /// Whether the ledger may have changed since its head was `since`. Cheap enough to ask before
     /// every write.

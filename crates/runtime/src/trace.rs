@@ -13,7 +13,7 @@ use countersign_format::report::VerificationReport;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_protocol::chain::Chain;
-use countersign_protocol::log::{Extent, LogCommand};
+use countersign_protocol::log::{Extent, LogCommand, LogState};
 use countersign_protocol::{By, LogPin, Refusal, State};
 use countersign_verify::{FileSource, Options, Profile, Source};
 use serde_json::Map;
@@ -104,6 +104,12 @@ impl TraceHost {
         Ok(party)
     }
 
+    /// How far the log has this trace, if it has it as open.
+    fn told(&self, log: &LogState) -> Result<Option<u64>, WriteError> {
+        let open = log.open.find(&self.trace_id).map_err(Refusal::from)?;
+        Ok(open.map(|open| open.size))
+    }
+
     /// Tells the log what it does not know of this trace yet. Asks the log rather than its own
     /// memory, so a writer also makes up for one that died in between.
     fn tell_log<S: State>(&self, commit: &Commit<'_, S>) -> Result<(), WriteError> {
@@ -116,10 +122,9 @@ impl TraceHost {
         if ended.is_none() && told.is_some_and(|told| block(told) == block(chain.events)) {
             return Ok(());
         }
-        let (told, keys_head) = self.log.look(|log| {
-            let told = log.state.open.get(&self.trace_id).map(|open| open.size);
-            (told, log.state.keys_head)
-        })?;
+        let (told, keys_head) =
+            self.log.look(|log| (self.told(&log.state), log.state.keys_head))?;
+        let told = told?;
         let known = told.is_some();
         let opening = !known && commit.ended_before.is_none();
         if opening {
@@ -152,14 +157,16 @@ impl TraceHost {
 impl<S: State> Host<S> for TraceHost {
     fn refresh(&self, _state: &S) -> Result<(), WriteError> {
         self.log.look(|log| {
+            let told = self.told(&log.state)?;
             let mut parties = lock(&self.parties);
             if parties.keys_head != log.state.keys_head {
                 parties.keys_head = log.state.keys_head;
                 parties.floor = Some(log.state.floor());
                 parties.by_role.clear();
             }
-            parties.told = log.state.open.get(&self.trace_id).map(|open| open.size);
-        })
+            parties.told = told;
+            Ok(())
+        })?
     }
 
     fn floor(&self, _state: &S) -> Timestamp {
@@ -193,6 +200,11 @@ impl<S: State> Host<S> for TraceHost {
             source: Arc::new(StoreError::Backend(error.into())),
         })?;
         Ok(entries.get(&self.trace_id).map_or(0, |entry| entry.size))
+    }
+
+    /// The log is told every so many events: a few more or less have come then.
+    fn answers_early(&self) -> bool {
+        true
     }
 
     fn committed(&self, commit: &Commit<'_, S>) -> Result<(), WriteError> {

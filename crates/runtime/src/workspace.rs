@@ -1,9 +1,9 @@
 //! A workspace: its store, its keys, its log. The one door to everything that writes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use countersign_format::event::SCHEMA_VERSION;
 use countersign_format::hash::Hash;
@@ -12,7 +12,7 @@ use countersign_format::key::{AgentIdentity, KEY_ALGORITHM, KeyStatus, PublicKey
 use countersign_format::note::origin;
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
-use countersign_protocol::log::{LogCommand, LogState};
+use countersign_protocol::log::{LogCommand, LogState, OpenTrace};
 use serde_json::{Map, Value};
 
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
@@ -268,11 +268,7 @@ impl Workspace {
         keyring: Keyring,
     ) -> Self {
         let signers = Arc::new(Signers::new(keyring));
-        let host = Arc::new(LogHost {
-            signers: Arc::clone(&signers),
-            store: store.clone(),
-            snapshot_at: AtomicU64::new(0),
-        });
+        let host = Arc::new(LogHost::new(Arc::clone(&signers), store.clone()));
         let log = Arc::new(LogWriter::new(
             LedgerId::Log,
             store.clone(),
@@ -348,6 +344,24 @@ impl Workspace {
     /// The log cannot be read.
     pub fn log_state<T>(&self, look: impl FnOnce(&LogState) -> T) -> Result<T, WorkspaceError> {
         Ok(self.shared.log.look(|replica| look(&replica.state))?)
+    }
+
+    /// What the log says of a trace, if it has it as open.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn open_trace(&self, id: Ulid) -> Result<Option<OpenTrace>, WorkspaceError> {
+        let found = self.log_state(|log| log.open.find(&id.to_string()))?;
+        found.map_err(|error| WriteError::Refused(error.into()).into())
+    }
+
+    /// What the log says of all traces that it has as open, by id.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn open_traces(&self) -> Result<BTreeMap<String, OpenTrace>, WorkspaceError> {
+        let all = self.log_state(|log| log.open.all())?;
+        all.map_err(|error| WriteError::Refused(error.into()).into())
     }
 
     /// Records something in the log.

@@ -1,10 +1,11 @@
 //! Writing to one ledger: many callers, one sync.
 //!
 //! Callers queue; one of them leads. The leader takes the ledger's lock, takes in what others
-//! appended, decides and signs for everybody in the queue, appends and syncs once, and tells each
-//! caller what became of its command. Nobody is told anything before the sync.
+//! appended, and decides and signs for everybody in the queue. Then the lines are appended with one
+//! sync, and each caller is told what became of its command. Nobody is told anything before the sync.
 
 mod look;
+mod tenure;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,8 @@ use countersign_protocol::{Act, By, Context, Refusal, SetAside, State};
 use crate::clock::{Clock, Entropy};
 use crate::keyring::KeyringError;
 use crate::replica::{Damage, Replica};
-use crate::store::{BATCH_BYTES_MAX, Batch, FileStore, LedgerId, Ledgers as _, StoreError};
+use crate::store::{BATCH_BYTES_MAX, Batch, FileStore, LedgerId, StoreError};
+use tenure::Sheaf;
 
 /// Lines are appended once they have this many bytes; what still waits comes with the next batch.
 const BATCH_BYTES: usize = BATCH_BYTES_MAX / 4;
@@ -109,6 +111,10 @@ pub(crate) trait Host<S: State>: Send + Sync + fmt::Debug {
     /// now, they are not what a dead writer left.
     fn acknowledged(&self) -> Result<u64, WriteError>;
 
+    /// Whether callers may be told that their events are durable before [`Self::committed`] was
+    /// called for these.
+    fn answers_early(&self) -> bool;
+
     /// Called after a batch is durable, still under the ledger's lock: of two who tell the log of
     /// one trace, the second must see what the first has told.
     fn committed(&self, commit: &Commit<'_, S>) -> Result<(), WriteError>;
@@ -183,6 +189,8 @@ enum News {
     None,
     /// It is this caller's turn to lead.
     Lead,
+    /// This caller is to make durable what others wait for as well.
+    Flush(Box<Sheaf>),
     Answer(Result<Recorded, WriteError>),
 }
 
@@ -192,6 +200,13 @@ impl Seat {
         post.news = news;
         if post.asleep {
             self.arrived.notify_one();
+        }
+    }
+
+    /// The same, unless something has come for the caller.
+    fn tell_if_unheard(&self, news: News) {
+        if matches!(lock(&self.news).news, News::None) {
+            self.tell(news);
         }
     }
 
@@ -249,95 +264,11 @@ impl<S: State> Writer<S> {
         loop {
             match seat.wait() {
                 News::Answer(answer) => return answer,
-                News::Lead => self.lead(),
+                News::Lead => self.lead(&seat),
+                News::Flush(sheaf) => sheaf.flush(self.ledger),
                 News::None => {}
             }
         }
-    }
-
-    /// Works off what waits now, then hands the lead to somebody who came meanwhile.
-    fn lead(&self) {
-        let jobs = std::mem::take(&mut lock(&self.queue).waiting);
-        let seats = jobs.iter().map(|job| Arc::clone(&job.seat)).collect();
-        let _lead = Lead { writer: self, seats };
-        let left = self.batch(jobs);
-        lock(&self.queue).waiting.splice(0..0, left);
-    }
-
-    fn hand_over(&self) {
-        let mut queue = lock(&self.queue);
-        match queue.waiting.first() {
-            Some(next) => next.seat.tell(News::Lead),
-            None => queue.led = false,
-        }
-    }
-
-    /// Runs one batch and answers its callers; gives back the jobs that did not fit into it.
-    fn batch(&self, jobs: Vec<Job<S>>) -> Vec<Job<S>> {
-        let mut core = lock(&self.core);
-        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
-        let mut jobs = jobs.into_iter();
-        let mut answers: Vec<Answer> = Vec::new();
-        let outcome = self.append(&mut replica, &mut jobs, &mut answers);
-        let left: Vec<Job<S>> = jobs.collect();
-        let log_lag = match outcome {
-            Ok(log_lag) => {
-                *core = Some(replica);
-                log_lag
-            }
-            Err(error) => {
-                // The pending state is void: nobody knows what is on disk until it is read again.
-                drop(core);
-                for (seat, answer) in answers {
-                    let answer = answer.and_then(|_| Err(share(&error)));
-                    seat.tell(News::Answer(answer));
-                }
-                for job in left {
-                    job.seat.tell(News::Answer(Err(share(&error))));
-                }
-                return Vec::new();
-            }
-        };
-        drop(core);
-        for (seat, answer) in answers {
-            let log_lag = log_lag.as_ref().map(share);
-            let answer = answer.map(|events| Recorded { events, log_lag });
-            seat.tell(News::Answer(answer));
-        }
-        left
-    }
-
-    /// Appends what the jobs bring, and tells the log. Gives what went wrong with the latter.
-    fn append(
-        &self,
-        replica: &mut Replica<S>,
-        jobs: &mut std::vec::IntoIter<Job<S>>,
-        answers: &mut Vec<Answer>,
-    ) -> Result<Option<WriteError>, WriteError> {
-        let mut batch =
-            self.store.begin_from(self.ledger, replica.head).map_err(|e| self.failed(e))?;
-        self.catch_up(replica, &*batch)?;
-        let (before, ended_before) = (replica.chain.events, replica.state.ended());
-        self.host.refresh(&replica.state)?;
-        let mut lines = Vec::new();
-        if let Some(torn) = self.set_torn_tail_aside(replica, &mut *batch)? {
-            let context = self.context(replica)?;
-            let acts = vec![replica.state.recovered(&torn)];
-            self.record(replica, acts, &context, &mut lines)?;
-        }
-        while lines.len() < BATCH_BYTES {
-            let Some(job) = jobs.next() else { break };
-            let answer = self.perform(replica, job.command, &mut lines);
-            answers.push((job.seat, answer));
-        }
-        if lines.is_empty() {
-            return Ok(None);
-        }
-        // If we die before the sync, the lines are there or not; nobody was told of them.
-        let head = batch.append(&lines).map_err(|error| self.failed(error))?;
-        replica.appended(&lines, head);
-        // If we die here, the log lacks what the trace has; the next writer tells it.
-        Ok(self.host.committed(&Commit { before, ended_before, replica }).err())
     }
 
     fn failed(&self, error: StoreError) -> WriteError {
@@ -481,29 +412,6 @@ impl<S: State> Writer<S> {
             raw_clock,
             actor: &party.actor,
         }
-    }
-}
-
-/// Whoever leads hands the lead on when it is done, and also when it panics: those who wait for it
-/// would otherwise wait for ever.
-struct Lead<'w, S: State> {
-    writer: &'w Writer<S>,
-    seats: Vec<Arc<Seat>>,
-}
-
-impl<S: State> Drop for Lead<'_, S> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            for seat in &self.seats {
-                let mut post = lock(&seat.news);
-                if matches!(post.news, News::None) {
-                    let reason = "the writer panicked; what became of it is not known".to_owned();
-                    post.news = News::Answer(Err(WriteError::GivenUp { reason }));
-                    seat.arrived.notify_one();
-                }
-            }
-        }
-        self.writer.hand_over();
     }
 }
 

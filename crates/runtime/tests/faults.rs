@@ -41,7 +41,7 @@ fn a_conclusion_that_was_interrupted_is_finished_by_concluding_again() {
     let home = TestHome::new();
     let recording = home.recording();
     let verdict = "done".to_owned();
-    recording.submit(RecordingCommand::Conclude { verdict }).unwrap();
+    recording.submit(RecordingCommand::Conclude { verdict, achieved: None }).unwrap();
     assert_eq!(home.check(recording.id(), 3).closed, Closed::No);
     let other = home.reopen();
     let other = other.recording(recording.id()).unwrap();
@@ -59,7 +59,11 @@ fn half_a_conclusion_is_completed_by_concluding_again() {
     let home = TestHome::new();
     let id = home.recording().id();
     let verdict = "done".to_owned();
-    home.workspace.recording(id).unwrap().submit(RecordingCommand::Conclude { verdict }).unwrap();
+    home.workspace
+        .recording(id)
+        .unwrap()
+        .submit(RecordingCommand::Conclude { verdict, achieved: None })
+        .unwrap();
     let path = home.workspace.trace_file(id);
     let whole = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = whole.split_inclusive('\n').collect();
@@ -96,8 +100,8 @@ struct LogFiles(Vec<(PathBuf, Option<Vec<u8>>)>);
 
 impl LogFiles {
     fn of(home: &Path) -> Self {
-        let files =
-            ["events.jsonl", "checkpoint", "snapshot"].map(|name| home.join("log").join(name));
+        let files = ["events.jsonl", "checkpoint", "snapshot", "open"]
+            .map(|name| home.join("log").join(name));
         Self(files.into_iter().map(|path| (path.clone(), std::fs::read(path).ok())).collect())
     }
 

@@ -109,7 +109,7 @@ fn a_final_statement_is_refused_whole_while_a_tool_is_running() {
     let recording = home.recording();
     let intent = last(&recording.submit(intend()).unwrap().events);
     recording.submit(RecordingCommand::Start { intent }).unwrap();
-    let conclude = RecordingCommand::Conclude { verdict: "done".to_owned() };
+    let conclude = RecordingCommand::Conclude { verdict: "done".to_owned(), achieved: None };
     let refused = recording.submit(conclude).unwrap_err();
     assert!(refused.to_string().contains("still under way"), "{refused}");
     recording.submit(note("still open")).unwrap();

@@ -236,6 +236,7 @@ fn caches_can_be_deleted_at_any_time() {
         dir.join("trace.json"),
         home.path().join("log/checkpoint"),
         home.path().join("log/snapshot"),
+        home.path().join("log/open"),
         home.path().join("changes"),
     ];
     let here = home.workspace.recording(long.id).unwrap();
@@ -275,13 +276,115 @@ fn the_snapshot_of_the_log_is_thrown_away_when_it_does_not_fit() {
     }
 }
 
+/// A workspace whose log has a snapshot, with recordings that were begun before and after it.
+fn with_log_snapshot(traces: usize) -> (TestHome, Vec<Ulid>) {
+    let home = TestHome::new();
+    let ids: Vec<Ulid> = (0..traces).map(|_| home.recording().id()).collect();
+    assert!(home.path().join("log/snapshot").exists());
+    (home, ids)
+}
+
+/// What one trace needs is found among many, the rest is not read: the log itself is out of reach,
+/// and so is every page but those that lead to the trace.
+#[test]
+fn a_process_that_adds_to_one_trace_reads_nothing_of_the_others() {
+    let (home, mut ids) = with_log_snapshot(300);
+    // Without a snapshot the pages are written anew, and none that is out of date is left.
+    std::fs::remove_file(home.path().join("log/snapshot")).unwrap();
+    ids.push(home.reopen().begin_recording(None, None).unwrap().id());
+    ids.sort_unstable();
+    let pages = home.path().join("log/open");
+    let text = std::fs::read_to_string(&pages).unwrap();
+    let (first, last) = (ids.first().unwrap(), ids.last().unwrap());
+    let is_spoiled = |page: &str| page.contains("traces") && page.contains(&first.to_string());
+    let spoiled: String = text
+        .lines()
+        .map(|page| match is_spoiled(page) {
+            true => format!("{}\n", " ".repeat(page.len())),
+            false => format!("{page}\n"),
+        })
+        .collect();
+    assert_ne!(spoiled, text);
+    std::fs::write(&pages, spoiled).unwrap();
+    let log = home.path().join("log/events.jsonl");
+    let whole = std::fs::read_to_string(&log).unwrap();
+    let first_opened = whole.find("trace_opened").unwrap();
+    std::fs::write(&log, whole.replacen("trace_opened", "trace_opOned", 1)).unwrap();
+    let recording = home.reopen().recording(*last).unwrap();
+    recording.submit(note("more")).unwrap();
+    let told = home.reopen().open_trace(*first).unwrap_err();
+    assert!(told.to_string().contains("cannot be read"), "{told}");
+    // What else was appended to the log meanwhile stays.
+    let mut now = std::fs::read(&log).unwrap();
+    now[first_opened..first_opened + 12].copy_from_slice(b"trace_opened");
+    std::fs::write(&log, now).unwrap();
+    home.check(*last, 2);
+    home.check(*first, 1);
+}
+
+#[test]
+fn pages_that_are_not_those_of_the_snapshot_cost_time_and_nothing_else() {
+    let (home, ids) = with_log_snapshot(150);
+    let pages = home.path().join("log/open");
+    let good = std::fs::read(&pages).unwrap();
+    let (older, _) = with_log_snapshot(100);
+    let foreign = std::fs::read(older.path().join("log/open")).unwrap();
+    let mut one_bit = good.clone();
+    one_bit[40] ^= 1;
+    let cut = good[..good.len() / 2].to_vec();
+    for (round, bad) in [foreign, one_bit, cut, Vec::new()].into_iter().enumerate() {
+        std::fs::write(&pages, bad).unwrap();
+        let workspace = home.reopen();
+        let open = workspace.open_traces().unwrap();
+        assert_eq!(open.len(), ids.len() + round, "{round}");
+        for id in &ids {
+            assert!(workspace.open_trace(*id).unwrap().is_some(), "{round}");
+        }
+        // A writer makes them anew in time.
+        drop(workspace.begin_recording(None, None).unwrap());
+    }
+    let verified = home.workspace.recording(ids[7]).unwrap();
+    verified.submit(note("on")).unwrap();
+    home.check(ids[7], 2);
+}
+
+/// Whoever ended a trace that an earlier process had opened must be believed by the next one.
+#[test]
+fn what_the_log_says_of_traces_is_the_same_with_and_without_a_snapshot() {
+    let home = TestHome::new();
+    let mut ids = Vec::new();
+    for round in 0..40 {
+        let workspace = home.reopen();
+        ids.extend((0..9).map(|_| workspace.begin_recording(None, None).unwrap().id()));
+        let ended = ids[round * 7 / 2 + 1];
+        workspace.recording(ended).unwrap().conclude("done").unwrap();
+    }
+    let kept = home.reopen().open_traces().unwrap();
+    assert_eq!(kept.len(), 40 * 8);
+    std::fs::remove_file(home.path().join("log/snapshot")).unwrap();
+    assert_eq!(home.reopen().open_traces().unwrap(), kept);
+    // Two that both write snapshots, each with what the other opened and ended.
+    let (here, there) = (home.reopen(), home.reopen());
+    for round in 0..90 {
+        let (one, other) = if round % 2 == 0 { (&here, &there) } else { (&there, &here) };
+        let id = one.begin_recording(None, None).unwrap().id();
+        if round % 3 == 0 {
+            other.recording(id).unwrap().conclude("done").unwrap();
+        }
+    }
+    let kept = home.reopen().open_traces().unwrap();
+    assert_eq!(here.open_traces().unwrap(), kept);
+    std::fs::remove_file(home.path().join("log/open")).unwrap();
+    assert_eq!(home.reopen().open_traces().unwrap(), kept);
+}
+
 /// A pipe that nobody writes to stands in its place: whoever opened it would wait forever.
 #[test]
 fn the_verifier_never_opens_a_snapshot() {
     let long = Long::new();
     let before = long.home.check(long.id, EVENTS);
-    let log = long.home.path().join("log/snapshot");
-    for place in [long.snapshot(), log] {
+    let log = ["log/snapshot", "log/open"].map(|name| long.home.path().join(name));
+    for place in log.into_iter().chain([long.snapshot()]) {
         let _ = std::fs::remove_file(&place);
         make_pipe(&place);
     }

@@ -19,6 +19,13 @@ use countersign_testkit::disk::{DiskFault, EDQUOT, EINTR, EIO, ENOSPC, SimDisk};
 use countersign_testkit::note;
 use countersign_testkit::sim::SimHome;
 
+/// How the checks below tell of something that was acknowledged and is gone.
+const SIGNS_OF_LOSS: [&str; 4] =
+    ["was acknowledged", "was stored", "ArtifactMissing", "ArtifactHashMismatch"];
+
+/// So many that a leader does not take all of them at once.
+const CALLERS: usize = 24;
+
 /// What a writer was told: the only thing that it may count on.
 #[derive(Default, Clone)]
 struct Told {
@@ -48,6 +55,33 @@ impl Told {
             let artifacts = vec![artifact];
             told.submit(&recording, RecordingCommand::RecordArtifact { purpose, artifacts });
         }
+        told.concluded = recording.conclude("done").is_ok();
+        told
+    }
+
+    /// The same with many callers at once: while some of their events are on their way to the disk,
+    /// others are signed on top of them.
+    fn write_together(workspace: &Workspace) -> Self {
+        let mut told = Self::default();
+        let Ok(recording) = workspace.begin_recording(Some("agent"), None) else { return told };
+        told.recording = Some(recording.id());
+        std::thread::scope(|scope| {
+            let callers: Vec<_> = (0..CALLERS)
+                .map(|caller| {
+                    let recording = &recording;
+                    scope.spawn(move || {
+                        let mut own = Self::default();
+                        for round in 0..3 {
+                            own.submit(recording, note(&format!("{caller} {round}")));
+                        }
+                        own.events
+                    })
+                })
+                .collect();
+            for caller in callers {
+                told.events.extend(caller.join().unwrap());
+            }
+        });
         told.concluded = recording.conclude("done").is_ok();
         told
     }
@@ -151,12 +185,21 @@ fn go_on(workspace: &Workspace, id: Ulid) -> Result<(), String> {
 fn run(
     home: &SimHome,
     seeds: Range<u64>,
+    script: impl FnMut(Op, u64) -> DiskFault + Send + 'static,
+) -> Result<u64, String> {
+    run_writing(home, Told::write, seeds, script)
+}
+
+fn run_writing(
+    home: &SimHome,
+    write: fn(&Workspace) -> Told,
+    seeds: Range<u64>,
     mut script: impl FnMut(Op, u64) -> DiskFault + Send + 'static,
 ) -> Result<u64, String> {
     let disk = home.disk();
     let workspace = home.open(&disk, 5).map_err(|error| error.to_string())?;
     disk.script(move |op, _, count| script(op, count));
-    let told = Told::write(&workspace);
+    let told = write(&workspace);
     drop(workspace);
     let operations = disk.operations();
     check(home, &disk.restart(), &told).map_err(|error| format!("restarted: {error}"))?;
@@ -217,6 +260,36 @@ fn a_recorder_that_dies_anywhere_is_continued_by_the_next() {
     sweep(|count, at| once(count, at, DiskFault::Die));
 }
 
+/// Which operation fails varies with the threads; that it is one of many appends does not.
+#[test]
+fn of_many_callers_at_once_none_is_told_of_what_a_failing_disk_lost() {
+    let home = SimHome::new();
+    let operations = run_writing(&home, Told::write_together, 0..8, |_, _| DiskFault::None);
+    let operations = operations.unwrap();
+    assert!(operations > 100, "only {operations} operations");
+    let faults: [fn(u64, u64) -> DiskFault; 4] = [
+        |count, at| once(count, at, DiskFault::Fail(EIO)),
+        |count, at| once(count, at, DiskFault::FailAfter(EIO)),
+        |count, at| if count >= at { DiskFault::Fail(ENOSPC) } else { DiskFault::None },
+        |count, at| once(count, at, DiskFault::Die),
+    ];
+    for at in (1..=operations).step_by(7) {
+        for (which, fault) in faults.into_iter().enumerate() {
+            run_writing(&home, Told::write_together, at..at + 1, move |_, count| fault(count, at))
+                .unwrap_or_else(|error| panic!("fault {which} at operation {at}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn events_of_many_callers_that_were_not_synced_are_missed() {
+    let home = SimHome::new();
+    let lie = |op, _| if op == Op::SyncData { DiskFault::Lie } else { DiskFault::None };
+    let caught = run_writing(&home, Told::write_together, 0..8, lie);
+    let error = caught.expect_err("a sync could be left out, and nobody would notice");
+    assert!(SIGNS_OF_LOSS.iter().any(|sign| error.contains(sign)), "{error}");
+}
+
 #[test]
 fn the_sweep_catches_a_disk_that_does_not_sync() {
     for unsynced in [Op::SyncData, Op::SyncDir] {
@@ -228,8 +301,7 @@ fn the_sweep_catches_a_disk_that_does_not_sync() {
                 move |op, _| if op == unsynced { DiskFault::Lie } else { DiskFault::None },
             );
         let error = caught.expect_err("a sync could be left out, and nobody would notice");
-        let signs = ["was acknowledged", "was stored", "ArtifactMissing", "ArtifactHashMismatch"];
-        assert!(signs.iter().any(|sign| error.contains(sign)), "{unsynced:?}: {error}");
+        assert!(SIGNS_OF_LOSS.iter().any(|sign| error.contains(sign)), "{unsynced:?}: {error}");
     }
 }
 

@@ -24,36 +24,61 @@ use crate::findings::Place;
 const FAULTS_SHOWN: usize = 8;
 
 /// Signatures after which it pays to make a key ready for more.
-const USES_BEFORE_PREPARED: u32 = 8;
+const USES_BEFORE_PREPARED: u32 = 32;
+
+/// Keys that are made ready; a trace in which thousands sign must not take memory for each.
+const PREPARED_MAX: u32 = 48;
 
 /// Public keys by the names under which events refer to them.
-pub(crate) type Ring = BTreeMap<String, Arc<RingKey>>;
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ring {
+    keys: BTreeMap<String, Arc<RingKey>>,
+    prepared: Arc<AtomicU32>,
+}
+
+impl Ring {
+    pub(crate) fn insert(&mut self, key_id: &str, public: PublicKey) {
+        let key = RingKey {
+            public,
+            uses: AtomicU32::new(0),
+            ready: OnceLock::new(),
+            prepared: Arc::clone(&self.prepared),
+        };
+        self.keys.insert(key_id.to_owned(), Arc::new(key));
+    }
+
+    fn get(&self, key_id: &str) -> Option<&RingKey> {
+        self.keys.get(key_id).map(AsRef::as_ref)
+    }
+}
 
 /// A public key to try signatures with.
 #[derive(Debug)]
-pub(crate) struct RingKey {
+struct RingKey {
     public: PublicKey,
     uses: AtomicU32,
-    prepared: OnceLock<PreparedKey>,
+    /// The key made ready; nothing where there were too many already.
+    ready: OnceLock<Option<PreparedKey>>,
+    /// How many of its ring were.
+    prepared: Arc<AtomicU32>,
 }
 
 impl RingKey {
-    pub(crate) fn new(public: PublicKey) -> Arc<Self> {
-        Arc::new(Self { public, uses: AtomicU32::new(0), prepared: OnceLock::new() })
-    }
-
     fn verifies(&self, message: &[u8], signature: &Signature) -> bool {
-        let verified = match self.prepared.get() {
-            Some(prepared) => prepared.verify(message, signature),
-            None if self.uses.fetch_add(1, Ordering::Relaxed) < USES_BEFORE_PREPARED => {
-                self.public.verify(message, signature)
-            }
-            None => {
-                let prepared = self.prepared.get_or_init(|| PreparedKey::new(self.public));
-                prepared.verify(message, signature)
-            }
+        let ready = self.ready.get().or_else(|| {
+            let often = self.uses.fetch_add(1, Ordering::Relaxed) >= USES_BEFORE_PREPARED;
+            often.then(|| self.ready.get_or_init(|| self.prepare()))
+        });
+        let verified = match ready {
+            Some(Some(prepared)) => prepared.verify(message, signature),
+            _ => self.public.verify(message, signature),
         };
         verified.is_ok()
+    }
+
+    fn prepare(&self) -> Option<PreparedKey> {
+        let room = self.prepared.fetch_add(1, Ordering::Relaxed) < PREPARED_MAX;
+        room.then(|| PreparedKey::new(self.public))
     }
 }
 
@@ -141,7 +166,7 @@ impl Given {
         signature: Signature,
         stated: &Hash,
         signed_bytes: Vec<u8>,
-        key: Option<&Arc<RingKey>>,
+        key: Option<&RingKey>,
     ) -> Box<Self> {
         let hash_fits = Hash::of(&signed_bytes) == *stated;
         let tried = key.map(|key| (key.public, key.verifies(&signed_bytes, &signature)));
@@ -332,4 +357,41 @@ fn signed(reading: &Reading, ring: &Ring) -> Signed {
     let key_id = reading.value.pointer("/actor/key_id").and_then(Value::as_str);
     let key = key_id.and_then(|key_id| ring.get(key_id));
     Signed::Given(Given::new(bytes, &stated, reading.signed_bytes.clone(), key))
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_format::key::SecretKey;
+
+    use super::*;
+
+    /// How many keys of a ring are ready, and whether all say what is true, after many signatures.
+    fn ready_of(keys: u8, signatures: u32) -> (usize, bool) {
+        let secrets: Vec<_> = (0..keys).map(|seed| SecretKey::from_seed(&[seed; 32])).collect();
+        let mut ring = Ring::default();
+        for (name, secret) in secrets.iter().enumerate() {
+            ring.insert(&name.to_string(), secret.public_key());
+        }
+        let mut right = true;
+        for (name, secret) in secrets.iter().enumerate() {
+            let (key, good) = (ring.get(&name.to_string()).unwrap(), secret.sign(b"message"));
+            for _ in 0..signatures {
+                right &= key.verifies(b"message", &good) && !key.verifies(b"another", &good);
+            }
+        }
+        let ready = |key: &&Arc<RingKey>| matches!(key.ready.get(), Some(Some(_)));
+        (ring.keys.values().filter(ready).count(), right)
+    }
+
+    #[test]
+    fn a_key_is_made_ready_once_it_has_signed_often() {
+        assert_eq!(ready_of(2, USES_BEFORE_PREPARED / 2), (0, true));
+        assert_eq!(ready_of(2, USES_BEFORE_PREPARED), (2, true));
+    }
+
+    #[test]
+    fn of_many_keys_only_some_take_memory_and_all_are_checked() {
+        let many = u8::try_from(PREPARED_MAX + 3).unwrap();
+        assert_eq!(ready_of(many, USES_BEFORE_PREPARED), (PREPARED_MAX as usize, true));
+    }
 }

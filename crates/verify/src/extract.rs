@@ -104,7 +104,7 @@ pub(crate) type LineFinding = (CheckId, FailureCode, String);
 /// Takes a line apart and holds it against its schema and its hashes.
 pub(crate) fn sound_line(line: &str) -> Result<SoundLine, LineFinding> {
     let invalid = |message: String| (CheckId::Schema, FailureCode::SchemaInvalid, message);
-    let step = match examine(line.as_bytes(), &Ring::new()) {
+    let step = match examine(line.as_bytes(), &Ring::default()) {
         Examined::Line(step) => step,
         Examined::Unreadable(fault) => return Err(invalid(fault)),
         Examined::TooLong | Examined::Endless | Examined::Torn => {

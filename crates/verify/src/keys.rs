@@ -6,7 +6,7 @@ use countersign_format::key::{AgentIdentity, KeyStatus, PublicKey};
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 
-use crate::examine::{Ring, RingKey};
+use crate::examine::Ring;
 
 /// A key and the limits within which its signatures count.
 #[derive(Debug, Clone)]
@@ -94,10 +94,11 @@ impl KeyBook {
 
     /// The keys alone, to try signatures with.
     pub(crate) fn ring(&self) -> Ring {
-        self.keys
-            .iter()
-            .map(|(key_id, key)| (key_id.clone(), RingKey::new(key.public_key)))
-            .collect()
+        let mut ring = Ring::default();
+        for (key_id, key) in &self.keys {
+            ring.insert(key_id, key.public_key);
+        }
+        ring
     }
 
     pub(crate) fn get(&self, key_id: &str) -> Option<&Key> {

@@ -14,7 +14,7 @@ use std::thread::{self, Scope};
 use countersign_format::event::Event;
 use countersign_format::key::PublicKey;
 
-use crate::examine::{Examined, Ring, RingKey, examine, examine_rest};
+use crate::examine::{Examined, Ring, examine, examine_rest};
 use crate::lines::{Lines, RawLine};
 
 /// Lines of a batch, and the weight with which it is full all the same.
@@ -46,7 +46,7 @@ impl SharedRing {
             Ok(ring) => ring,
             Err(poisoned) => poisoned.into_inner(),
         };
-        Arc::make_mut(&mut ring).insert(key_id.to_owned(), RingKey::new(key));
+        Arc::make_mut(&mut ring).insert(key_id, key);
     }
 }
 
@@ -152,7 +152,7 @@ impl<'a> Ledger<'a> {
     /// The first event, if the first line is one.
     pub(crate) fn first_event(&self) -> Option<Event> {
         let batch = self.first.as_ref()?;
-        match batch.examine_one(batch.lines.first()?, &Ring::new()) {
+        match batch.examine_one(batch.lines.first()?, &Ring::default()) {
             Examined::Line(step) => step.event,
             _ => None,
         }

@@ -134,7 +134,7 @@ fn environment_python() -> PathBuf {
 }
 
 /// An interpreter from which a virtual environment can be made.
-fn base_python() -> Option<&'static Path> {
+pub(crate) fn base_python() -> Option<&'static Path> {
     let candidates = ["python3", "/usr/bin/python3"].map(Path::new);
     let able =
         |python: &&Path| answers(Command::new(python).args(["-c", "import ensurepip, venv"]));

@@ -10,30 +10,33 @@ use crate::place::{root, succeed, target};
 
 /// An interpreter with packages of its own, all of them pinned.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PinnedPython {
+pub(crate) struct PinnedPython {
     /// Where it lies, below the target directory.
-    pub(super) place: &'static str,
+    pub(crate) place: &'static str,
     /// The file that pins its packages, from the root.
-    pub(super) pins: &'static str,
+    pub(crate) pins: &'static str,
 }
 
 /// The client of the official Python SDK of MCP.
-pub(super) const MCP_CLIENT: PinnedPython =
+pub(crate) const MCP_CLIENT: PinnedPython =
     PinnedPython { place: "mcp-clients/python", pins: "tests/clients/requirements.txt" };
 /// What fuzzes the API of the viewer from its document.
-pub(super) const API_FUZZER: PinnedPython =
+pub(crate) const API_FUZZER: PinnedPython =
     PinnedPython { place: "api-fuzzer", pins: "tests/api/requirements.txt" };
+/// The peers that the bench compares us with. No test needs them.
+pub(crate) const PEERS: PinnedPython =
+    PinnedPython { place: "peers/python", pins: "tests/peers/requirements.txt" };
 
 impl PinnedPython {
     /// The interpreter, if its packages are those that are pinned now.
-    pub(super) fn python(self) -> Option<PathBuf> {
+    pub(crate) fn python(self) -> Option<PathBuf> {
         let place = target().join(self.place);
         let python = place.join("bin/python3");
         (python.exists() && is_current(&place, &root().join(self.pins))).then_some(python)
     }
 
     /// Installs it unless it is there.
-    pub(super) fn install(self, base: Option<&Path>) -> Result<(), String> {
+    pub(crate) fn install(self, base: Option<&Path>) -> Result<(), String> {
         if self.python().is_some() {
             return Ok(());
         }
@@ -46,7 +49,7 @@ impl PinnedPython {
 }
 
 /// A virtual environment in which pip installed these.
-pub(super) fn environment(base: &Path, place: &Path, packages: &[&str]) -> Result<(), String> {
+pub(crate) fn environment(base: &Path, place: &Path, packages: &[&str]) -> Result<(), String> {
     empty(place)?;
     succeed(quiet(Command::new(base).args(["-m", "venv"]).arg(place)))?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
@@ -54,12 +57,12 @@ pub(super) fn environment(base: &Path, place: &Path, packages: &[&str]) -> Resul
 }
 
 /// Whether what lies in `place` was installed from these pins.
-pub(super) fn is_current(place: &Path, pins: &Path) -> bool {
+pub(crate) fn is_current(place: &Path, pins: &Path) -> bool {
     matches!((fs::read(copy(place, pins)), fs::read(pins)), (Ok(old), Ok(new)) if old == new)
 }
 
 /// Makes `place` an empty directory.
-pub(super) fn empty(place: &Path) -> Result<(), String> {
+pub(crate) fn empty(place: &Path) -> Result<(), String> {
     let failed = |error| format!("cannot make `{}` anew: {error}", place.display());
     if place.exists() {
         fs::remove_dir_all(place).map_err(failed)?;
@@ -68,7 +71,7 @@ pub(super) fn empty(place: &Path) -> Result<(), String> {
 }
 
 /// Notes in `place` what was installed from.
-pub(super) fn keep(place: &Path, pins: &Path) -> Result<(), String> {
+pub(crate) fn keep(place: &Path, pins: &Path) -> Result<(), String> {
     fs::copy(pins, copy(place, pins))
         .map(drop)
         .map_err(|error| format!("cannot copy `{}`: {error}", pins.display()))
@@ -79,7 +82,7 @@ fn copy(place: &Path, pins: &Path) -> PathBuf {
 }
 
 /// Its talk must not mix with what stdout is for.
-pub(super) fn quiet(command: &mut Command) -> &mut Command {
+pub(crate) fn quiet(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null())
 }
 
@@ -89,7 +92,7 @@ mod tests {
 
     #[test]
     fn every_package_is_pinned_to_one_version() {
-        for python in [MCP_CLIENT, API_FUZZER] {
+        for python in [MCP_CLIENT, API_FUZZER, PEERS] {
             let pins = fs::read_to_string(root().join(python.pins)).unwrap();
             assert!(!pins.is_empty());
             for line in pins.lines() {

@@ -4,7 +4,8 @@
 //! to find in a path, its directories, its components, the beginnings and ends of its name, is a
 //! set of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cedar_policy::{
     Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, Request,
@@ -20,6 +21,8 @@ use crate::risk::Features;
 /// Directories above a path that rules can name. Deeper ones count by their components alone, or
 /// one long path would become a megabyte of directories.
 const LEVELS_MAX: usize = 16;
+/// Askers that are remembered.
+const ASKERS_MAX: usize = 16;
 
 /// What is known of a request beside its own words.
 #[derive(Debug, Clone, Copy)]
@@ -84,12 +87,8 @@ impl Types {
         Ok(Self { agent: name("Agent")?, role: name("Role")?, tool: name("Tool")?, actions })
     }
 
-    /// The request as Cedar takes it.
-    pub(super) fn request(
-        &self,
-        request: &GateRequest,
-        known: Circumstances<'_>,
-    ) -> Result<(Request, Entities), String> {
+    /// Who asks in this request, and with what.
+    pub(super) fn asking(&self, request: &GateRequest) -> Result<Asking, String> {
         let uid = |type_name: &EntityTypeName, id: &str| {
             EntityUid::from_type_name_and_id(type_name.clone(), EntityId::new(id))
         };
@@ -113,10 +112,83 @@ impl Types {
         ];
         let entities = Entities::from_entities(groups.iter().cloned().chain(entities), None)
             .map_err(|error| error.to_string())?;
+        Ok(Asking { key: Key::of(request), agent, action: action.clone(), tool, entities })
+    }
+}
+
+/// Who asks, and with what: what Cedar is told of a request beside its context.
+#[derive(Debug)]
+pub(super) struct Asking {
+    key: Key,
+    agent: EntityUid,
+    action: EntityUid,
+    tool: EntityUid,
+    pub(super) entities: Entities,
+}
+
+/// All of a request that an [`Asking`] is made of.
+#[derive(Debug, PartialEq, Eq)]
+struct Key {
+    agent: String,
+    role: String,
+    tool: String,
+    action_type: ActionType,
+}
+
+impl Key {
+    fn of(request: &GateRequest) -> Self {
+        Self {
+            agent: request.agent.clone(),
+            role: request.role.clone(),
+            tool: request.tool.clone(),
+            action_type: request.action_type,
+        }
+    }
+
+    fn is_of(&self, request: &GateRequest) -> bool {
+        self.action_type == request.action_type
+            && self.tool == request.tool
+            && self.agent == request.agent
+            && self.role == request.role
+    }
+}
+
+impl Asking {
+    /// The request as Cedar takes it.
+    pub(super) fn request(
+        &self,
+        request: &GateRequest,
+        known: Circumstances<'_>,
+    ) -> Result<Request, String> {
         let context = Context::from_pairs(facts(request, known)).map_err(|it| it.to_string())?;
-        let request = Request::new(agent, action.clone(), tool, context, None)
-            .map_err(|error| error.to_string())?;
-        Ok((request, entities))
+        let (agent, action, tool) = (self.agent.clone(), self.action.clone(), self.tool.clone());
+        Request::new(agent, action, tool, context, None).map_err(|error| error.to_string())
+    }
+}
+
+/// Those who asked last. An agent uses a few tools again and again, and to tell Cedar of it and of one
+/// of them takes about as long as a decision does.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Askers(Arc<Mutex<VecDeque<Arc<Asking>>>>);
+
+impl Askers {
+    /// Who asks in this request: as it was told before, or told now.
+    pub(super) fn of(&self, request: &GateRequest, types: &Types) -> Result<Arc<Asking>, String> {
+        let known = self.lock().iter().find(|asking| asking.key.is_of(request)).map(Arc::clone);
+        if let Some(asking) = known {
+            return Ok(asking);
+        }
+        let asking = Arc::new(types.asking(request)?);
+        let mut known = self.lock();
+        if known.len() >= ASKERS_MAX {
+            known.pop_front();
+        }
+        known.push_back(Arc::clone(&asking));
+        Ok(asking)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Asking>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -240,6 +312,30 @@ mod tests {
         };
         assert_eq!(groups(&known), groups(&of_schema));
         assert!(groups(&known).iter().all(|(_, _, needed)| needed.len() >= 2));
+    }
+
+    #[test]
+    fn whoever_asks_again_is_known_and_nobody_is_taken_for_another() {
+        let askers = Askers::default();
+        let types = Types::known().unwrap();
+        let first = GateRequest::new("ana", "executor", ActionType::CodeEdit, "edit");
+        let told = askers.of(&first, &types).unwrap();
+        assert!(Arc::ptr_eq(&told, &askers.of(&first, &types).unwrap()));
+        for other in [
+            GateRequest { agent: "bo".into(), ..first.clone() },
+            GateRequest { role: "critic".into(), ..first.clone() },
+            GateRequest { tool: "write".into(), ..first.clone() },
+            GateRequest { action_type: ActionType::CodeGen, ..first.clone() },
+        ] {
+            let asking = askers.of(&other, &types).unwrap();
+            assert!(asking.key.is_of(&other) && !asking.key.is_of(&first));
+        }
+        for number in 0..ASKERS_MAX {
+            let other = GateRequest { tool: number.to_string(), ..first.clone() };
+            askers.of(&other, &types).unwrap();
+        }
+        assert_eq!(askers.lock().len(), ASKERS_MAX);
+        assert!(!Arc::ptr_eq(&told, &askers.of(&first, &types).unwrap()));
     }
 
     #[test]

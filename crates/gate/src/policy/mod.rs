@@ -19,7 +19,7 @@ use cedar_policy::{Authorizer, Effect, PolicyId, PolicySet, Schema};
 use serde_json::Value;
 
 pub(crate) use facts::Circumstances;
-use facts::Types;
+use facts::{Askers, Types};
 pub use fault::PolicyFault;
 pub use rule::PolicyRule;
 pub use source::{POLICY_BYTES_MAX, RULE_BYTES_MAX, RULES_MAX};
@@ -68,6 +68,7 @@ pub struct Policy {
     rules: Vec<PolicyRule>,
     set: PolicySet,
     authorizer: Authorizer,
+    askers: Askers,
 }
 
 impl Policy {
@@ -102,7 +103,8 @@ impl Policy {
         if rules.is_empty() {
             return Err(PolicyFault::Empty);
         }
-        Ok(Self { text: text.to_owned(), rules, set, authorizer: Authorizer::new() })
+        let (authorizer, askers) = (Authorizer::new(), Askers::default());
+        Ok(Self { text: text.to_owned(), rules, set, authorizer, askers })
     }
 
     /// Reads a policy from the bytes of a file.
@@ -153,12 +155,13 @@ impl Policy {
     pub(crate) fn judge(&self, request: &GateRequest, known: Circumstances<'_>) -> Verdict {
         let asked = types()
             .map_err(|fault| fault.to_string())
-            .and_then(|types| types.request(request, known));
-        let (request, entities) = match asked {
+            .and_then(|types| self.askers.of(request, types))
+            .and_then(|asking| Ok((asking.request(request, known)?, asking)));
+        let (request, asking) = match asked {
             Ok(asked) => asked,
             Err(what) => return Reason::failed(POLICY, &what).into(),
         };
-        let response = self.authorizer.is_authorized(&request, &self.set, &entities);
+        let response = self.authorizer.is_authorized(&request, &self.set, &asking.entities);
         let mut failed: Vec<Reason> = Vec::new();
         let mut satisfied: Vec<&PolicyRule> =
             response.diagnostics().reason().filter_map(|id| self.rule(id)).collect();

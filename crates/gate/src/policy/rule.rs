@@ -55,7 +55,12 @@ pub(super) fn read(
         rule: rule.map(str::to_owned),
         annotation,
     };
-    let said = |name: &str| policy.annotation(name).map(str::trim).filter(|it| !it.is_empty());
+    // To ask for one by its name, Cedar would first read the name as it reads policies.
+    let said = |name: &str| {
+        let mut all = policy.annotations();
+        let (_, said) = all.find(|(of, _)| *of == name)?;
+        Some(said.trim()).filter(|it| !it.is_empty())
+    };
     let id = said("id").ok_or_else(|| bare(None, "id"))?;
     check_annotations(&policy, id, line)?;
     let lacking = |annotation| bare(Some(id), annotation);
@@ -139,8 +144,9 @@ fn applies(rule: &PolicyRule, alone: &PolicySet, text: &str) -> Result<bool, Pol
         features: &features,
         paths: &request.paths,
     };
-    let (asked, entities) = types()?.request(&request, known).map_err(bad)?;
-    let response = Authorizer::new().is_authorized(&asked, alone, &entities);
+    let asking = types()?.asking(&request).map_err(bad)?;
+    let asked = asking.request(&request, known).map_err(bad)?;
+    let response = Authorizer::new().is_authorized(&asked, alone, &asking.entities);
     if let Some(error) = response.diagnostics().errors().next() {
         return Err(PolicyFault::FailsOn {
             line: rule.line,

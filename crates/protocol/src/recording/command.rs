@@ -138,6 +138,8 @@ pub enum RecordingCommand {
     Conclude {
         /// The last word.
         verdict: String,
+        /// Whether what it was for was done, where that is known.
+        achieved: Option<bool>,
     },
     /// The audit is done.
     CompleteAudit {

@@ -99,7 +99,7 @@ pub(super) fn acts(
             let draft = Draft::new(EventType::ArtifactRedacted, payload);
             return Ok(vec![Act { by: By::Role(Role::Auditor), draft }]);
         }
-        C::Conclude { verdict } => return Ok(conclusion(state, &verdict)),
+        C::Conclude { verdict, achieved } => return Ok(conclusion(state, &verdict, achieved)),
         C::CompleteAudit { status, report_id, report } => {
             audit(state, context, status, &report_id, *report)?
         }
@@ -426,8 +426,11 @@ fn end_of(
 
 /// The final statement and the beginning of the audit, or what is still missing of them: a writer
 /// may have died after either.
-fn conclusion(state: &RecordingState, verdict: &str) -> Vec<Act> {
-    let statement = json!({ "consolidated_claim_ids": [], "claims": [], "final_verdict": verdict });
+fn conclusion(state: &RecordingState, verdict: &str, achieved: Option<bool>) -> Vec<Act> {
+    let mut statement =
+        json!({ "consolidated_claim_ids": [], "claims": [], "final_verdict": verdict });
+    let outcome = achieved.map(|achieved| if achieved { "achieved" } else { "not-achieved" });
+    set(&mut statement, "outcome", outcome);
     let statement = Act::by_recorder(Draft::new(EventType::FinalStatementSigned, statement));
     let run = Act::by_recorder(Draft::new(EventType::VerificationRunStarted, json!({})));
     match state.stage {

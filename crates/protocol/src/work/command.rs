@@ -23,6 +23,8 @@ pub enum WorkCommand {
         millis: i64,
         /// Whether this is the CI runner.
         ci: bool,
+        /// Whether a signal counts on the descriptor alone.
+        descriptor_only: bool,
     },
     /// Hold it longer.
     Renew {
@@ -37,12 +39,10 @@ pub enum WorkCommand {
     Release {
         /// The lease.
         epoch: u64,
-        /// The session that holds it; none if an operator takes it away.
-        session_id: Option<String>,
+        /// Who lets it go.
+        by: Releaser,
         /// Why.
         reason: String,
-        /// Who, if not the holder.
-        released_by: Option<String>,
     },
     /// Release a lease that ran out.
     Expire,
@@ -99,6 +99,17 @@ pub struct WorkOpening {
     pub links: Option<Value>,
 }
 
+/// Who ends a lease before its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Releaser {
+    /// The session that holds it.
+    Session(String),
+    /// The holder of this name.
+    Holder(String),
+    /// An operator of this name, who takes it away.
+    Operator(String),
+}
+
 /// How a signal came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -107,7 +118,9 @@ pub enum SignalChannel {
     Descriptor,
     /// As the last thing on standard output: whatever an agent quotes could look like it.
     Stdout,
-    /// From a command that somebody ran.
+    /// From a command that the agent ran, or a tool of it.
+    Agent,
+    /// From a command that a person ran.
     Operator,
     /// From whoever ran the agent and speaks for it.
     Runner,
@@ -120,6 +133,7 @@ impl SignalChannel {
         match self {
             Self::Descriptor => "descriptor",
             Self::Stdout => "stdout",
+            Self::Agent => "agent",
             Self::Operator => "operator",
             Self::Runner => "runner",
         }

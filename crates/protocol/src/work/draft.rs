@@ -8,7 +8,7 @@ use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::command::{CiVerdict, WorkCommand, WorkExit, WorkOpening};
+use super::command::{CiVerdict, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening};
 use super::lease::{EXPIRED, Presented};
 use super::{WorkRefusal, WorkState};
 use crate::parts::{member, optional, produced, set};
@@ -23,7 +23,7 @@ pub(super) fn acts(
     let moment = state.clock.at(context.now, context.raw);
     let draft = match command {
         C::Open(opening) => open(*opening),
-        C::Claim { holder, session_id, millis, ci } => {
+        C::Claim { holder, session_id, millis, ci, descriptor_only } => {
             let now = moment.trusted()?;
             state.check_claim(&holder, ci, now)?;
             let mut payload = json!({
@@ -34,6 +34,7 @@ pub(super) fn acts(
                 "expires_at": now.plus_millis(millis),
             });
             set(&mut payload, "ci", ci.then_some(true));
+            set(&mut payload, "descriptor_only", descriptor_only.then_some(true));
             let granted = Act::by_recorder(Draft::new(EventType::LeaseGranted, payload));
             let mut acts = Vec::with_capacity(2);
             acts.extend(expired(state, now).map(Act::by_recorder));
@@ -47,11 +48,21 @@ pub(super) fn acts(
             let payload = json!({ "epoch": epoch, "expires_at": now.plus_millis(millis) });
             Draft::new(EventType::LeaseRenewed, payload)
         }
-        C::Release { epoch, session_id, reason, released_by } => {
-            let now = moment.trusted()?;
-            state.presented(Presented { epoch, session_id: session_id.as_deref() }, now)?;
+        C::Release { epoch, by, reason } => {
+            let session_id = match &by {
+                Releaser::Session(session_id) => Some(session_id.as_str()),
+                Releaser::Holder(_) | Releaser::Operator(_) => None,
+            };
+            let lease = state.presented(Presented { epoch, session_id }, moment.trusted()?)?;
             let mut payload = json!({ "epoch": epoch, "reason": reason });
-            set(&mut payload, "released_by", released_by);
+            match by {
+                Releaser::Holder(name) if name != lease.holder => {
+                    let holder = lease.holder.clone();
+                    return Err(WorkRefusal::OtherHolder { epoch, holder, name }.into());
+                }
+                Releaser::Operator(name) => set(&mut payload, "released_by", Some(name)),
+                Releaser::Session(_) | Releaser::Holder(_) => {}
+            }
             Draft::new(EventType::LeaseReleased, payload)
         }
         C::Expire => {
@@ -126,6 +137,7 @@ fn leave(state: &WorkState, exit: WorkExit, context: &Context) -> Result<Vec<Act
         epoch: exit.epoch,
         session_id: &exit.session_id,
         signal: &exit.signal,
+        channel: exit.channel,
         ci: exit.ci.as_ref(),
     };
     let checked = state.check_exit(&facts, context.now, context.raw).and_then(|(holder, next)| {
@@ -188,6 +200,7 @@ struct ExitFacts<'a> {
     epoch: u64,
     session_id: &'a str,
     signal: &'a ExitSignal,
+    channel: SignalChannel,
     ci: Option<&'a CiVerdict>,
 }
 
@@ -215,6 +228,12 @@ impl WorkState {
         let now = self.clock.at(created_at, raw).trusted()?;
         let presented = Presented { epoch, session_id: Some(facts.session_id) };
         let lease = self.presented(presented, now)?;
+        let channel = facts.channel;
+        if lease.descriptor_only
+            && !matches!(channel, SignalChannel::Descriptor | SignalChannel::Runner)
+        {
+            return Err(WorkRefusal::OtherChannel { epoch, channel });
+        }
         let next = match lease.ci {
             true => facts.signal.check_for_ci_runner(Some(self.phase))?,
             false => facts.signal.check_for_phase(Some(self.phase))?,
@@ -234,6 +253,7 @@ impl WorkState {
             epoch: member(event, "epoch")?,
             session_id: &session_id,
             signal: &signal,
+            channel: member(event, "channel")?,
             ci: ci.as_ref(),
         };
         let raw = event.raw_clock.unwrap_or(event.created_at);

@@ -41,6 +41,8 @@ pub struct Lease {
     pub granted_at: Timestamp,
     /// Whether the CI runner holds it.
     pub ci: bool,
+    /// Whether a signal counts on the descriptor alone.
+    pub descriptor_only: bool,
 }
 
 impl Lease {
@@ -57,6 +59,7 @@ impl Lease {
             expires_at: member(event, "expires_at")?,
             granted_at: event.created_at,
             ci: optional(event, "ci")?.unwrap_or_default(),
+            descriptor_only: optional(event, "descriptor_only")?.unwrap_or_default(),
         })
     }
 }

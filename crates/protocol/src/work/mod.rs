@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::parts::{member, optional, place};
 use crate::{Act, Context, Refusal, State, roles};
-pub use command::{CiVerdict, SignalChannel, WorkCommand, WorkExit, WorkOpening};
+pub use command::{CiVerdict, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening};
 pub use lease::{EXPIRED, LEASE_MILLIS_MAX, LEASE_MILLIS_MIN, Lease, LeaseClock, STOPPED};
 pub use refusal::WorkRefusal;
 
@@ -91,6 +91,8 @@ pub struct PastExit {
     pub event: EventRef,
     /// The phase that followed.
     pub next_phase: WorkPhase,
+    /// How the signal came.
+    pub channel: Option<SignalChannel>,
 }
 
 impl Default for WorkState {
@@ -202,7 +204,8 @@ impl WorkState {
             self.handed.insert(left, handover);
         }
         let signal = optional(event, "signal_hash").ok().flatten();
-        let past = PastExit { session_id, signal, event: place(event), next_phase: next };
+        let channel = optional(event, "channel").ok().flatten();
+        let past = PastExit { session_id, signal, event: place(event), next_phase: next, channel };
         self.exits.insert(epoch, past);
         while self.exits.len() > EXITS_MAX {
             self.exits.pop_first();
@@ -221,7 +224,7 @@ impl WorkState {
 
 impl State for WorkState {
     type Command = WorkCommand;
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn decide(&self, command: WorkCommand, context: &Context) -> Result<Vec<Act>, Refusal> {
         draft::acts(self, command, context)

@@ -3,6 +3,7 @@
 use countersign_format::exit::{ExitReason, HandlerRefusal, WorkPhase};
 use countersign_format::time::Timestamp;
 
+use super::command::SignalChannel;
 use super::lease::{LEASE_MILLIS_MAX, LEASE_MILLIS_MIN};
 
 /// Why something may not happen to a work item.
@@ -70,6 +71,35 @@ pub enum WorkRefusal {
     OtherSession {
         /// The lease that was presented.
         epoch: u64,
+    },
+    /// Somebody else holds it.
+    #[error("lease {epoch} belongs to `{holder}`, not to `{name}`")]
+    OtherHolder {
+        /// The lease that was presented.
+        epoch: u64,
+        /// Whose it is.
+        holder: String,
+        /// Who presented it.
+        name: String,
+    },
+    /// The holder's signal counts elsewhere.
+    #[error(
+        "under lease {epoch} a signal counts on the descriptor alone; this one came by `{}`",
+        channel.as_str()
+    )]
+    OtherChannel {
+        /// The lease that was presented.
+        epoch: u64,
+        /// How the signal came.
+        channel: SignalChannel,
+    },
+    /// Another item is called so.
+    #[error("the label `{label}` is taken by item {item}")]
+    LabelTaken {
+        /// The label.
+        label: String,
+        /// Whose it is.
+        item: String,
     },
     /// The lease ran out.
     #[error("lease {epoch} expired at {expired}")]

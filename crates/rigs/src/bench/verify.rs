@@ -96,7 +96,10 @@ pub(super) fn median(values: &mut [f64]) -> Result<f64, String> {
 }
 
 /// How long the binary takes, and how large it became.
-fn verify(binary: &std::path::Path, recording: &LongRecording) -> Result<(Duration, f64), String> {
+pub(super) fn verify(
+    binary: &std::path::Path,
+    recording: &LongRecording,
+) -> Result<(Duration, f64), String> {
     let start = Instant::now();
     let mut child = Command::new(binary)
         .args(["verify", "--no-write", "--trust", &recording.root.to_hex()])
@@ -120,7 +123,7 @@ fn verify(binary: &std::path::Path, recording: &LongRecording) -> Result<(Durati
 }
 
 /// The most memory that a process had, as the kernel tells it.
-fn peak_mebibytes(status: &str) -> Option<f64> {
+pub(super) fn peak_mebibytes(status: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes / 1024.0)

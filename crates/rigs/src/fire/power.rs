@@ -158,15 +158,15 @@ fn stop(process: &Process) -> Result<(), String> {
     kill_process(pid, Signal::STOP).map_err(|error| format!("cannot stop a writer: {error}"))
 }
 
-/// Copies an image. Where the system wrote to it meanwhile the copy is of no one moment, and another
-/// is made.
+/// Copies an image. Where the system wrote to it meanwhile the copy is of no one moment: it can have
+/// what a journal was emptied into from before, and the journal from after that. What is still the
+/// same once all of it was copied is as it was at that moment. (Times of change are too coarse to
+/// tell: a second write within some milliseconds leaves them as they are.)
 fn copy_still(from: &Path, to: &Path) -> Result<(), String> {
-    let changed = || fs::metadata(from).and_then(|found| found.modified());
     for _ in 0..100 {
-        let before = changed().map_err(said("look at the image"))?;
-        fs::copy(from, to).map_err(said("copy the image"))?;
-        if changed().map_err(said("look at the image"))? == before {
-            return Ok(());
+        let copied = fs::read(from).map_err(said("read the image"))?;
+        if fs::read(from).map_err(said("read the image"))? == copied {
+            return fs::write(to, copied).map_err(said("copy the image"));
         }
     }
     Err("the image never stands still".to_owned())

@@ -280,6 +280,8 @@ pub struct AgentRuntime {
 struct Inner {
     current: Option<Current>,
     gate: Option<StoredGate>,
+    /// One that was loaded before it was needed.
+    ready: Option<LoadedGate>,
 }
 
 /// The recording that is open.
@@ -424,11 +426,19 @@ impl AgentRuntime {
         }
     }
 
+    /// Takes a gate that the caller has loaded already, while it had to wait for something else.
+    pub fn expect_gate(&self, ready: LoadedGate) {
+        self.lock().ready = Some(ready);
+    }
+
     /// The gate as its files are now, with policy and model in the store.
     fn gate_in_force<'i>(&self, inner: &'i mut Inner) -> Result<&'i StoredGate, WorkspaceError> {
         let stale = inner.gate.as_ref().is_none_or(|stored| stored.loaded.is_stale());
         if stale {
-            let loaded = self.workspace.gate()?;
+            let loaded = match inner.ready.take().filter(|ready| !ready.is_stale()) {
+                Some(ready) => ready,
+                None => self.workspace.gate()?,
+            };
             let policy = self.workspace.put_artifact(&loaded.policy_bytes, "text/plain")?;
             let model = match &loaded.model_bytes {
                 Some(bytes) => Some(self.workspace.put_artifact(bytes, "application/json")?),

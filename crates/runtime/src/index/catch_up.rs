@@ -4,10 +4,10 @@
 //! change are the ones that are known, the new lines where the last known one still stands, else
 //! all. A trace that cannot be read is kept with the reason, and keeps no other from being read.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use countersign_format::event::Event;
@@ -26,6 +26,8 @@ use crate::workspace::Workspace;
 /// For so long after a change another one may leave the same time of change: file systems count in
 /// ticks of the kernel.
 const TICK: Duration = Duration::from_millis(50);
+/// So many traces are looked at by two threads.
+const SIDE_BY_SIDE_MIN: usize = 512;
 
 /// What tells whether a trace has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,9 +86,14 @@ pub(super) fn catch_up(
     connection: &mut Connection,
     workspace: &Workspace,
 ) -> Result<(), IndexError> {
-    // Before the traces are listed: what another process adds meanwhile must not look removed.
-    let known = known(connection)?;
-    let changed = changed(workspace, &known)?;
+    // Both take their time, one in the file system, one in the database.
+    let (here, known) = thread::scope(|scope| {
+        let here = scope.spawn(|| here(workspace));
+        let known = known(connection);
+        (here.join(), known)
+    });
+    let here = here.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))?;
+    let changed = changed(&known?, &here);
     if changed.is_empty() {
         return Ok(());
     }
@@ -99,8 +106,10 @@ pub(super) fn catch_up(
     Ok(transaction.commit()?)
 }
 
-fn known(connection: &Connection) -> rusqlite::Result<HashMap<Ulid, Sight>> {
-    let mut statement = connection.prepare("SELECT id, bytes, mtime, settled FROM traces")?;
+/// How traces looked when they were taken in, in the order of their ids.
+fn known(connection: &Connection) -> rusqlite::Result<Vec<(Ulid, Sight)>> {
+    let mut statement =
+        connection.prepare("SELECT id, bytes, mtime, settled FROM traces ORDER BY id")?;
     let rows = statement.query_map([], |row| {
         let sight = Sight { bytes: row.get(1)?, mtime: row.get(2)?, settled: row.get(3)? };
         Ok((parsed(row, 0)?, sight))
@@ -108,29 +117,53 @@ fn known(connection: &Connection) -> rusqlite::Result<HashMap<Ulid, Sight>> {
     rows.collect()
 }
 
-/// The traces that are new, gone, or not as they are known.
-fn changed(workspace: &Workspace, known: &HashMap<Ulid, Sight>) -> Result<Vec<Ulid>, IndexError> {
+/// A trace as it looks now; an error if it cannot be looked at.
+type Seen = (Ulid, io::Result<Option<Sight>>);
+
+/// The traces that there are, in the order of their ids.
+fn here(workspace: &Workspace) -> Result<Vec<Seen>, IndexError> {
     let store = workspace.store();
     let names = match store.disk().list(&store.home().join("traces")) {
         Err(error) if error.is_missing() => Vec::new(),
         names => names.map_err(StoreError::from)?,
     };
-    let mut here: Vec<Ulid> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
+    let mut ids: Vec<Ulid> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
     // The file system is asked in the order in which traces were begun, which it likes best.
-    here.sort_unstable();
-    let mut changed: Vec<Ulid> =
-        here.iter().copied().filter(|&id| !is_as_known(workspace, id, known)).collect();
-    changed.extend(known.keys().filter(|id| here.binary_search(id).is_err()));
-    changed.sort_unstable();
-    Ok(changed)
+    ids.sort_unstable();
+    let look = |ids: &[Ulid]| -> Vec<Seen> {
+        ids.iter().map(|&id| (id, Sight::of(&workspace.trace_file(id)))).collect()
+    };
+    let (first, second) = match ids.len() < SIDE_BY_SIDE_MIN {
+        true => (ids.as_slice(), [].as_slice()),
+        false => ids.split_at(ids.len() / 2),
+    };
+    Ok(thread::scope(|scope| {
+        let other = (!second.is_empty()).then(|| scope.spawn(|| look(second)));
+        let mut seen = look(first);
+        if let Some(other) = other {
+            seen.extend(other.join().unwrap_or_else(|it| std::panic::resume_unwind(it)));
+        }
+        seen
+    }))
 }
 
-fn is_as_known(workspace: &Workspace, id: Ulid, known: &HashMap<Ulid, Sight>) -> bool {
-    match (Sight::of(&workspace.trace_file(id)), known.get(&id)) {
-        (Ok(None), None) => true,
-        (Ok(Some(sight)), Some(&known)) => sight.is_known(known),
-        _ => false,
-    }
+/// The traces that are new, gone, or not as they are known. One that another process has taken in
+/// since they were listed looks gone here, and is found to be there when it is looked at again.
+fn changed(known: &[(Ulid, Sight)], here: &[Seen]) -> Vec<Ulid> {
+    let as_known = |(id, seen): &Seen| {
+        let place = known.binary_search_by_key(id, |(id, _)| *id).ok();
+        match (seen, place.and_then(|place| known.get(place))) {
+            (Ok(None), None) => true,
+            (Ok(Some(sight)), Some((_, known))) => sight.is_known(*known),
+            _ => false,
+        }
+    };
+    let mut changed: Vec<Ulid> =
+        here.iter().filter(|seen| !as_known(seen)).map(|(id, _)| *id).collect();
+    let gone = |id: &Ulid| here.binary_search_by_key(id, |(id, _)| *id).is_err();
+    changed.extend(known.iter().map(|(id, _)| *id).filter(gone));
+    changed.sort_unstable();
+    changed
 }
 
 /// Takes in one trace. It is looked at again: since it was, another process may have done the same.

@@ -80,7 +80,7 @@ pub(super) fn parsed<T>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
 where
     T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
 {
-    let text: String = row.get(column)?;
+    let text = row.get_ref(column)?.as_str().map_err(|error| strange(column, error))?;
     text.parse().map_err(|error| strange(column, error))
 }
 
@@ -90,8 +90,9 @@ fn named<T>(
     column: usize,
     read: impl FnOnce(&str) -> Option<T>,
 ) -> rusqlite::Result<Option<T>> {
-    let Some(name) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
-    match read(&name) {
+    let name = row.get_ref(column)?.as_str_or_null().map_err(|error| strange(column, error))?;
+    let Some(name) = name else { return Ok(None) };
+    match read(name) {
         None => Err(strange(column, format!("`{name}` is not known here"))),
         known => Ok(known),
     }

@@ -22,7 +22,7 @@ const REOPEN_MAX: u32 = 8;
 const TORN_COPIES_MAX: u32 = 10_000;
 
 impl Ledgers for FileStore {
-    fn begin_from(&self, id: LedgerId, sound: Head) -> Result<Box<dyn Batch + '_>, StoreError> {
+    fn begin_from(&self, id: LedgerId, sound: Head) -> Result<Box<dyn Batch>, StoreError> {
         Ok(Box::new(FileBatch::begin(&self.inner, id, sound)?))
     }
 

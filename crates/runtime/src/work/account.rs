@@ -1,8 +1,10 @@
 //! What is kept of an agent's run, and how its end is told.
 
 use countersign_format::event::ArtifactDescriptor;
+use countersign_format::exit::{ExitReason, ExitSignal};
 
-use super::agent::{AgentRun, Nonce};
+use super::agent::{AgentRun, Heard, Nonce};
+use super::phase::PhaseAgent;
 use crate::sandbox::{End, Stream};
 use crate::secrets::Redactor;
 
@@ -41,6 +43,24 @@ pub(super) fn last_words(run: &AgentRun) -> String {
         }
         None => String::new(),
     }
+}
+
+/// Whether an agent ended as one that did its work.
+pub(super) const fn ended_well(run: &AgentRun) -> bool {
+    matches!(run.end, End::Exited(0) | End::Lingered)
+}
+
+/// Whether the agent says that the phase is done, and did not contradict that by its end.
+pub(super) fn achieved(agent: &PhaseAgent, run: &AgentRun) -> bool {
+    let said = match &run.heard {
+        _ if agent.ci => true,
+        Heard::Signal(bytes, _) => {
+            let signal = ExitSignal::from_json(&String::from_utf8_lossy(bytes));
+            signal.is_ok_and(|signal| signal.exit_reason == ExitReason::Completed)
+        }
+        Heard::Nothing | Heard::Unusable(..) => false,
+    };
+    said && ended_well(run)
 }
 
 /// Each of what was left once: an event names an artifact once.

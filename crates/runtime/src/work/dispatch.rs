@@ -77,6 +77,8 @@ struct Outlook {
     ready: VecDeque<(Ulid, WorkPhase)>,
     /// When the next lease of an item that we could do runs out.
     next_expiry: Option<Timestamp>,
+    /// How many of these others hold.
+    held: usize,
 }
 
 impl Dispatcher {
@@ -103,6 +105,7 @@ impl Dispatcher {
         thread::scope(|scope| -> Result<(), IndexError> {
             let mut memory = Memory::default();
             let mut outlook = Outlook::default();
+            let mut told = None;
             loop {
                 let seen = self.workspace.store().changes_seen();
                 self.collect(&ended, &mut memory, &mut done);
@@ -123,6 +126,11 @@ impl Dispatcher {
                 let nothing_left = outlook.ready.is_empty() && outlook.next_expiry.is_none();
                 if idle && (stopped || !self.follow && nothing_left) {
                     return Ok(());
+                }
+                if let Some(until) = outlook.next_expiry.filter(|_| idle && outlook.held > 0)
+                    && told.replace((outlook.held, until)) != Some((outlook.held, until))
+                {
+                    self.setting.observer.waiting(outlook.held, until);
                 }
                 self.wait(seen, outlook.next_expiry);
             }
@@ -201,12 +209,14 @@ impl Dispatcher {
         let now = self.workspace.now();
         let mut ready: Vec<WorkRow> = Vec::new();
         let mut next_expiry: Option<Timestamp> = None;
+        let mut others = 0;
         for row in index.work_items()? {
             let ours = self.agents.contains_key(&row.phase);
             if !ours || memory.running.contains(&row.id) || memory.given_up.contains(&row.id) {
                 continue;
             }
             let held = row.expires_at.filter(|&until| row.holder.is_some() && now < until);
+            others += usize::from(held.is_some());
             let avoided = memory.avoided.get(&row.id).copied().filter(|&until| now < until);
             match held.max(avoided) {
                 Some(until) => {
@@ -217,7 +227,7 @@ impl Dispatcher {
         }
         ready.sort_unstable_by_key(|row| (row.phase_since, row.id));
         let ready = ready.into_iter().map(|row| (row.id, row.phase)).collect();
-        Ok(Outlook { ready, next_expiry })
+        Ok(Outlook { ready, next_expiry, held: others })
     }
 
     fn wait(&self, seen: u64, next_expiry: Option<Timestamp>) {

@@ -23,10 +23,12 @@ use countersign_format::text::to_nfc;
 use countersign_format::time::Timestamp;
 use countersign_protocol::Refusal;
 use countersign_protocol::work::{
-    Lease, SignalChannel, WorkCommand, WorkExit, WorkOpening, WorkRefusal, WorkState,
+    Lease, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening, WorkRefusal, WorkState,
 };
 use serde_json::Value;
 
+use crate::disk::{Access, DiskFile};
+use crate::store::StoreError;
 use crate::trace::TraceWriter;
 use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{Recorded, WriteError};
@@ -35,6 +37,9 @@ pub use dispatch::{Dispatched, Dispatcher};
 pub use phase::{PhaseAgent, PhaseEnd, WorkNews, WorkObserver, WorkSetting};
 pub use settings::{SETTINGS_NAME, WorkSettings};
 pub use stats::{PhaseFigures, WorkFigures};
+
+/// The file whose lock is held while an item with a label is opened.
+const LABELS_LOCK: &str = "labels.lock";
 
 /// A work item that can be moved, by many threads and processes at once. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -55,6 +60,17 @@ pub struct NewWork {
     pub author_may_review: bool,
     /// Other traces that it belongs to.
     pub links: Option<Value>,
+}
+
+/// Who claims, as far as the rules differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimant {
+    /// An agent or a person.
+    Any,
+    /// An agent whose signal counts on its descriptor alone.
+    OnDescriptor,
+    /// The CI runner.
+    Ci,
 }
 
 /// What became of an exit signal.
@@ -96,13 +112,15 @@ impl Workspace {
     /// loss.
     ///
     /// # Errors
-    /// Something could not be recorded.
+    /// Another item has the label, or something could not be recorded.
     pub fn open_work(&self, new: &NewWork) -> Result<WorkItem, WorkspaceError> {
         if matches!(new.phase, WorkPhase::Blocked | WorkPhase::Completed) {
             // Refused before there is a directory for it.
             let refusal = WorkRefusal::CannotBegin { phase: new.phase };
             return Err(WriteError::Refused(Refusal::Work(refusal)).into());
         }
+        // Held until the item is there: of two that want one label the second finds it taken.
+        let _turn = new.label.as_deref().map(|label| self.take_label(label)).transpose()?;
         let open = |log| {
             WorkCommand::Open(Box::new(WorkOpening {
                 log,
@@ -115,6 +133,26 @@ impl Workspace {
         };
         let (trace, _) = TraceWriter::begin(self, TraceKind::Work, open)?;
         Ok(WorkItem { trace: Arc::new(trace) })
+    }
+
+    /// The right to open an item with this label, until it is dropped.
+    fn take_label(&self, label: &str) -> Result<Box<dyn DiskFile>, WorkspaceError> {
+        let (disk, path) = (self.store().disk(), self.home().join(LABELS_LOCK));
+        let turn = disk.open(&path, Access::Create).map_err(StoreError::from)?;
+        turn.lock_exclusive().map_err(StoreError::from)?;
+        let taken = self.index().and_then(|mut index| index.work_items_named(&to_nfc(label)));
+        let taken = taken.map_err(|error| WorkspaceError::Io {
+            doing: "look for the label",
+            source: std::io::Error::other(error),
+        })?;
+        match taken.first() {
+            None => Ok(turn),
+            Some(item) => {
+                let (label, item) = (label.to_owned(), item.to_string());
+                let refusal = WorkRefusal::LabelTaken { label, item };
+                Err(WriteError::Refused(Refusal::Work(refusal)).into())
+            }
+        }
     }
 
     /// A work item that was opened before.
@@ -158,15 +196,20 @@ impl WorkItem {
         holder: &str,
         session_id: Option<&str>,
         millis: i64,
-        ci: bool,
+        claimant: Claimant,
     ) -> Result<Claimed, WorkspaceError> {
         let before = self.look(|state| state.lease.clone())?;
         let session_id = match session_id {
             Some(session_id) => session_id.to_owned(),
             None => self.workspace().new_id()?.to_string(),
         };
-        let holder = holder.to_owned();
-        let recorded = self.submit(WorkCommand::Claim { holder, session_id, millis, ci })?;
+        let recorded = self.submit(WorkCommand::Claim {
+            holder: holder.to_owned(),
+            session_id,
+            millis,
+            ci: claimant == Claimant::Ci,
+            descriptor_only: claimant == Claimant::OnDescriptor,
+        })?;
         let of = |wanted| recorded.events.iter().find(|event| event.event_type == wanted);
         let lease = of(EventType::LeaseGranted).and_then(|event| Lease::read(event).ok());
         let Some(lease) = lease else {
@@ -200,19 +243,8 @@ impl WorkItem {
     ///
     /// # Errors
     /// The lease does not hold any more, or the release could not be recorded.
-    pub fn release(
-        &self,
-        epoch: u64,
-        session_id: Option<&str>,
-        reason: &str,
-        released_by: Option<&str>,
-    ) -> Result<(), WorkspaceError> {
-        self.submit(WorkCommand::Release {
-            epoch,
-            session_id: session_id.map(str::to_owned),
-            reason: to_nfc(reason),
-            released_by: released_by.map(str::to_owned),
-        })?;
+    pub fn release(&self, epoch: u64, by: Releaser, reason: &str) -> Result<(), WorkspaceError> {
+        self.submit(WorkCommand::Release { epoch, by, reason: to_nfc(reason) })?;
         Ok(())
     }
 

@@ -14,15 +14,18 @@ use countersign_format::event::{ArtifactDescriptor, EventRef};
 use countersign_format::exit::{ExitReason, ExitSignal, NOTES_BYTES_MAX, WorkPhase};
 use countersign_format::hash::Hash;
 use countersign_format::json;
+use countersign_format::time::Timestamp;
 use countersign_protocol::recording::RecordingCommand;
-use countersign_protocol::work::{CiVerdict, Lease, STOPPED, SignalChannel, WorkExit, WorkState};
+use countersign_protocol::work::{
+    CiVerdict, Lease, Releaser, STOPPED, SignalChannel, WorkExit, WorkState,
+};
 use serde_json::{Value, json};
 
-use super::account::{distinct, kept, last_words, told, without_nonce};
+use super::account::{achieved, distinct, ended_well, kept, last_words, told, without_nonce};
 use super::agent::{self, AgentRun, Heard, Nonce};
 use super::evidence::Evidence;
 use super::keeper::Keeper;
-use super::{Claimed, ExitAnswer, UnusableSignal, WorkItem, brief};
+use super::{Claimant, Claimed, ExitAnswer, UnusableSignal, WorkItem, brief};
 use crate::git::Repository;
 use crate::inspect::first_event;
 use crate::recording::Recording;
@@ -86,6 +89,9 @@ impl fmt::Debug for WorkSetting {
 pub trait WorkObserver: Send + Sync + fmt::Debug {
     /// Something happened to the item of this id under this lease.
     fn told(&self, item: &str, lease: &Lease, news: &WorkNews);
+
+    /// Nothing runs: others hold so many items, the first of them until then at the longest.
+    fn waiting(&self, items: usize, until: Timestamp);
 }
 
 /// What can happen.
@@ -157,7 +163,12 @@ impl WorkItem {
         agent: &PhaseAgent,
         setting: &WorkSetting,
     ) -> Result<PhaseEnd, WorkspaceError> {
-        let claimed = self.claim(&agent.holder, None, setting.lease_millis(), agent.ci)?;
+        let claimant = match (agent.ci, agent.stdout_counts) {
+            (true, _) => Claimant::Ci,
+            (false, true) => Claimant::Any,
+            (false, false) => Claimant::OnDescriptor,
+        };
+        let claimed = self.claim(&agent.holder, None, setting.lease_millis(), claimant)?;
         self.run_claimed(&claimed, agent, setting)
     }
 
@@ -191,7 +202,8 @@ impl WorkItem {
             Err(error) => {
                 // If this fails as well, the lease runs out by itself.
                 let reason = format!("the runner failed: {error}");
-                let _ = self.release(lease.epoch, Some(&lease.session_id), &reason, None);
+                let by = Releaser::Session(lease.session_id.clone());
+                let _ = self.release(lease.epoch, by, &reason);
                 return Err(error);
             }
         };
@@ -261,13 +273,15 @@ impl Phase<'_> {
             Some(links),
         )?;
         let execution = self.start(&session, &envelope, redactor)?;
-        let before = self.commit();
+        // Asking takes a process of its own, which no agent but CI has to wait for.
+        let before = self.agent.ci.then(|| self.commit()).flatten();
         let nonce = Nonce(workspace.new_nonce()?);
         let text = String::from_utf8_lossy(&json::to_bytes(&envelope)).into_owned();
         let target = (self.id, self.lease);
         let run = agent::run(self.agent, self.setting, target, text, &nonce, stop);
         let left = self.end(&session, execution, &run, redactor, &nonce)?;
-        session.conclude(&format!("the agent {}", told(&run)))?;
+        let achieved = achieved(self.agent, &run);
+        session.conclude_as(&format!("the agent {}", told(&run)), achieved)?;
         if let Some(left) = self.left_by_hand()? {
             return Ok(left);
         }
@@ -292,7 +306,7 @@ impl Phase<'_> {
             Some(PhaseEnd::Moved {
                 to: past.next_phase,
                 reason: handed.exit_reason,
-                channel: SignalChannel::Operator,
+                channel: past.channel.unwrap_or(SignalChannel::Operator),
                 notes: handed.notes.clone(),
             })
         })?)
@@ -387,8 +401,7 @@ impl Phase<'_> {
                 return self.free(state, &reason, redactor);
             }
         };
-        let ended_well = matches!(run.end, End::Exited(0) | End::Lingered);
-        if signal.exit_reason == ExitReason::Completed && !ended_well {
+        if signal.exit_reason == ExitReason::Completed && !ended_well(run) {
             let reason = format!("it said `completed`, but {}", told(run));
             self.refuse(&reason, channel, Some(stored))?;
             return self.free(state, &reason, redactor);
@@ -425,11 +438,19 @@ impl Phase<'_> {
             commit: after.clone(),
             uncommitted_changes: self.has_uncommitted_changes(),
         };
-        let on = match (&verdict.commit, verdict.uncommitted_changes) {
+        let mut on = match (&verdict.commit, verdict.uncommitted_changes) {
             (None, _) => ", on no commit",
             (Some(_), true) => ", with changes that are not committed",
             (Some(_), false) => "",
-        };
+        }
+        .to_owned();
+        // Others may have committed since, or the implementer never did: whoever reviews must know.
+        let implemented = state.handed.get(&WorkPhase::Implementation);
+        if let Some(commit) = implemented.and_then(|handed| handed.commit.as_ref())
+            && Some(commit) != verdict.commit.as_ref()
+        {
+            on.push_str(&format!(", on another commit than the implementation's {commit}"));
+        }
         let (reason, notes) = match status {
             Some(0) => (ExitReason::Completed, format!("CI passed{on}")),
             _ => (ExitReason::Error, format!("CI failed{on}: {}{}", told(run), last_words(run))),
@@ -543,9 +564,9 @@ impl Phase<'_> {
 
     /// Releases the lease; says why that was not to be, if somebody else has it.
     fn release(&self, reason: &str) -> Result<Option<String>, WorkspaceError> {
-        let (epoch, session) = (self.lease.epoch, self.lease.session_id.as_str());
+        let by = Releaser::Session(self.lease.session_id.clone());
         let (reason, _) = self.redactor.redact_text(reason);
-        match self.item.release(epoch, Some(session), &reason, None) {
+        match self.item.release(self.lease.epoch, by, &reason) {
             Ok(()) => Ok(None),
             Err(WorkspaceError::Write(WriteError::Refused(refusal))) => {
                 Ok(Some(refusal.to_string()))

@@ -48,15 +48,6 @@ impl<S: State> Writer<S> {
         Ok(seen)
     }
 
-    /// Sets aside what a dead writer left torn, if it left anything, and records that.
-    pub(crate) fn settle(&self) -> Result<(), WriteError> {
-        let mut core = lock(&self.core);
-        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
-        self.append(&mut replica, &mut Vec::new().into_iter(), &mut Vec::new())?;
-        *core = Some(replica);
-        Ok(())
-    }
-
     /// Looks at what this process last knew, if that is durable.
     pub(crate) fn recall(&self, at: impl FnOnce(&Replica<S>)) {
         lock(&self.core).as_ref().filter(|replica| replica.durable).map(at);

@@ -217,7 +217,7 @@ impl ClaudeCodeHook {
         setup: &HookSetup,
         allowed: AllowedCalls,
     ) -> Result<HookReply, WorkspaceError> {
-        let (runtime, _) = setup.enter(&self.session, self.agent(), CLIENT)?;
+        let runtime = setup.enter_with_gate(&self.session, self.agent(), CLIENT)?;
         let facts = self.facts(tool, setup);
         let answer = runtime.gate(&tool.request(&facts))?;
         let silent = match (setup.enforcement, answer.decision) {

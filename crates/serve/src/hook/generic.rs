@@ -142,7 +142,10 @@ impl GenericHook {
             return Ok(done(json!({ "decision": "allow", "ended": ended })));
         }
         let agent = self.agent.clone().or_else(|| Some(self.client.clone()));
-        let (runtime, _) = setup.enter(&self.session, agent, &self.client)?;
+        let runtime = match &self.event {
+            GenericEvent::Before(_) => setup.enter_with_gate(&self.session, agent, &self.client)?,
+            _ => setup.enter(&self.session, agent, &self.client)?.0,
+        };
         let cwd = self.cwd.as_deref().map(Path::new);
         let standpoint = Standpoint::new(setup.workspace.home(), cwd);
         match &self.event {

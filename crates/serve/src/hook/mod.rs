@@ -58,6 +58,26 @@ impl HookSetup {
         AgentRuntime::of_session(&self.workspace, self.redactor.clone(), options, session)
     }
 
+    /// The same for somebody who will ask the gate: its policy is read while the recording is looked
+    /// for, since either takes milliseconds and a tool waits for both.
+    fn enter_with_gate(
+        &self,
+        session: &AgentSession,
+        agent: Option<String>,
+        client: &str,
+    ) -> Result<AgentRuntime, WorkspaceError> {
+        std::thread::scope(|scope| {
+            let load = || self.workspace.gate();
+            let loading = std::thread::Builder::new().spawn_scoped(scope, load);
+            let (runtime, _) = self.enter(session, agent, client)?;
+            // Where it could not be loaded, the runtime tries by itself, and says why not.
+            if let Some(Ok(gate)) = loading.ok().and_then(|thread| thread.join().ok()) {
+                runtime.expect_gate(gate);
+            }
+            Ok(runtime)
+        })
+    }
+
     /// Ends the recordings of a session, those of its sub-agents first. What cannot be ended is told;
     /// the others are.
     fn end(&self, session: &AgentSession, why: &str) -> Result<Vec<String>, WorkspaceError> {

@@ -116,10 +116,15 @@ fn watch(desk: &Desk, mut known: HashMap<Ulid, i64>, mut seen: u64) {
             tell_of(desk, changed);
         }
         // A deadline passes without any event.
-        let waiting = desk.workspace.questions().map(|(questions, _)| questions.len()).ok();
+        // One that is answered while another comes leaves as many as before.
+        let waiting = desk.workspace.questions().map(|(questions, _)| {
+            questions.into_iter().map(|question| question.id).collect::<Vec<String>>()
+        });
+        let waiting = waiting.ok();
         if waiting != asked {
+            let count = waiting.as_ref().map_or(0, Vec::len);
+            let _ = desk.news.tell.send(News::Questions(count));
             asked = waiting;
-            let _ = desk.news.tell.send(News::Questions(waiting.unwrap_or(0)));
         }
     }
 }
@@ -184,7 +189,7 @@ struct Listener {
 
 impl Listener {
     async fn attend(&mut self, mut hears: broadcast::Receiver<News>) -> Result<(), Gone> {
-        self.say("hello", &json!({ "now": self.desk.workspace.now() })).await?;
+        self.greet().await?;
         self.follow().await?;
         loop {
             let news = tokio::select! {
@@ -198,6 +203,10 @@ impl Listener {
             match news {
                 Ok(News::Traces(briefs, changed)) => {
                     self.say("traces", &json!({ "items": &*briefs })).await?;
+                    // What has no row here, because it is gone or one too many, must be looked for.
+                    if briefs.len() < changed.len() {
+                        self.greet().await?;
+                    }
                     if self.followed.as_ref().is_some_and(|it| changed.contains(&it.id)) {
                         self.follow().await?;
                     }
@@ -212,7 +221,7 @@ impl Listener {
                 }
                 // Whatever was missed, looking again shows it.
                 Err(RecvError::Lagged(_)) => {
-                    self.say("work", &json!({ "changed": true })).await?;
+                    self.greet().await?;
                     self.follow().await?;
                 }
                 Err(RecvError::Closed) => return Err(Gone),
@@ -221,6 +230,11 @@ impl Listener {
                 return Err(Gone);
             }
         }
+    }
+
+    /// Says that everything is worth a look.
+    async fn greet(&mut self) -> Result<(), Gone> {
+        self.say("hello", &json!({ "now": self.desk.workspace.now() })).await
     }
 
     /// Tells what is new in the trace that is followed.

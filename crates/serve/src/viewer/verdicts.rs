@@ -226,14 +226,13 @@ fn events_of(desk: &Desk, ledger: LedgerId) -> PathBuf {
 
 fn basis(desk: &Desk, ledger: LedgerId) -> io::Result<Basis> {
     let found = events_of(desk, ledger).symlink_metadata()?;
-    let name = match ledger {
-        LedgerId::Trace(id) => id.to_string(),
-        LedgerId::Log => String::new(),
-    };
-    let log =
-        desk.workspace.log_state(|log| (log.keys_head, log.open.get(&name).map(|it| it.size)));
     // A log that cannot be read is a state like any other.
-    let (keys, open) = log.unwrap_or_default();
+    let keys = desk.workspace.log_state(|log| log.keys_head).unwrap_or_default();
+    let open = match ledger {
+        LedgerId::Trace(id) => desk.workspace.open_trace(id).unwrap_or_default(),
+        LedgerId::Log => None,
+    };
+    let open = open.map(|open| open.size);
     let trace = (found.ino(), found.len(), found.ctime(), found.ctime_nsec());
     Ok(Basis { trace, keys, open })
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use countersign_protocol::work::Lease;
+use countersign_protocol::work::{Lease, Releaser, SignalChannel};
+use countersign_runtime::work::Claimant;
 use serde_json::json;
 
 use super::item::{explain_work, find};
@@ -78,9 +79,12 @@ pub(super) struct RenewArgs {
 pub(super) struct ReleaseArgs {
     /// The item: its id, the beginning of it, or its label
     item: String,
-    /// The number of the lease
+    /// The number of the lease; an agent that `work run` started need not name it
     #[arg(long, value_name = "NUMBER")]
     lease: Option<u64>,
+    /// Who holds it; you, if nobody is named
+    #[arg(long = "as", value_name = "NAME", value_parser = holder, conflicts_with = "force")]
+    holder: Option<String>,
     /// Take it away from whoever holds it, as an operator
     #[arg(long, requires = "reason", conflicts_with = "lease")]
     force: bool,
@@ -94,7 +98,7 @@ pub(super) fn claim(args: &ClaimArgs, caller: &mut Caller) -> Result<Exit, Comma
     let item = find(&workspace, &args.item)?;
     let holder = args.holder.clone().unwrap_or_else(usual_holder);
     let millis = millis(args.length);
-    let claimed = item.claim(&holder, args.session.as_deref(), millis, false);
+    let claimed = item.claim(&holder, args.session.as_deref(), millis, Claimant::Any);
     let lease = claimed.map_err(explain_work)?.lease;
     match caller.output.format() {
         Format::Json => caller.output.json(&lease_json(&item.id().to_string(), &lease))?,
@@ -139,16 +143,35 @@ pub(super) fn release(args: &ReleaseArgs, caller: &mut Caller) -> Result<Exit, C
             held.ok_or_else(|| CommandError::no("nobody holds it"))?
         }
     };
-    let (reason, by) = match args.force {
-        true => (reason.unwrap_or_default(), Some("operator")),
-        false => (reason.unwrap_or_else(|| "released by hand".to_owned()), None),
+    let by = match (args.force, &args.holder, own_session(args.lease)) {
+        (true, ..) => Releaser::Operator("operator".to_owned()),
+        (false, None, Some(session)) => Releaser::Session(session),
+        (false, holder, _) => Releaser::Holder(holder.clone().unwrap_or_else(usual_holder)),
     };
-    item.release(epoch, None, &reason, by).map_err(explain_work)?;
+    let reason = reason.unwrap_or_else(|| "released by hand".to_owned());
+    item.release(epoch, by, &reason).map_err(explain_work)?;
     match caller.output.format() {
         Format::Json => caller.output.json(&json!({ "epoch": epoch, "released": true }))?,
         Format::Text => caller.output.success(format_args!("lease {epoch} is released")),
     }
     Ok(Exit::Done)
+}
+
+/// The session that this process was started in, unless it is about another lease.
+fn own_session(named: Option<u64>) -> Option<String> {
+    match named {
+        Some(_) => None,
+        None => std::env::var(SESSION_VARIABLE).ok(),
+    }
+}
+
+/// How a signal came that was given by a command: from the agent that holds the lease, or a tool of
+/// it, if this process was started by what runs the agent.
+pub(super) fn channel_of(session_id: &str) -> SignalChannel {
+    match std::env::var(SESSION_VARIABLE) {
+        Ok(session) if session == session_id => SignalChannel::Agent,
+        _ => SignalChannel::Operator,
+    }
 }
 
 /// The session of a lease: the one that was named, else the one that holds it.
@@ -160,9 +183,7 @@ pub(super) fn session_of(
     if let Some(session) = &presented.session {
         return Ok(session.clone());
     }
-    if let Ok(session) = std::env::var(SESSION_VARIABLE)
-        && presented.lease.is_none()
-    {
+    if let Some(session) = own_session(presented.lease) {
         return Ok(session);
     }
     let found = item.look(|state| {

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use countersign_format::exit::{ExitSignal, ExitSignalError, INPUT_BYTES_MAX};
-use countersign_protocol::work::{SignalChannel, WorkExit};
+use countersign_protocol::work::WorkExit;
 use countersign_runtime::secrets::Redactor;
 use countersign_runtime::work::{ExitAnswer, UnusableSignal};
 use serde_json::json;
 
-use super::claim::{PresentedLease, session_of};
+use super::claim::{PresentedLease, channel_of, session_of};
 use super::item::{explain_work, find};
 use super::require_exit_protocol;
 use crate::{Caller, CommandError, DocumentSource, Exit, Format};
@@ -34,6 +34,7 @@ pub(super) fn run(args: &ExitArgs, caller: &mut Caller) -> Result<Exit, CommandE
     let document = DocumentSource::from_argument(args.signal.as_ref()).read(INPUT_BYTES_MAX)?;
     let epoch = args.presented.epoch()?;
     let session_id = session_of(&item, &args.presented, epoch)?;
+    let channel = channel_of(&session_id);
     let text = String::from_utf8_lossy(&document.bytes);
     let (text, _) = Redactor::new(std::env::vars_os()).redact_text(&text);
     let stored = workspace.put_artifact(text.as_bytes(), "application/json");
@@ -51,7 +52,7 @@ pub(super) fn run(args: &ExitArgs, caller: &mut Caller) -> Result<Exit, CommandE
                 reason: error.to_string(),
                 epoch: Some(epoch),
                 session_id: Some(session_id),
-                channel: Some(SignalChannel::Operator),
+                channel: Some(channel),
                 stored: Some(stored),
             })
             .map_err(explain_work)?;
@@ -62,7 +63,7 @@ pub(super) fn run(args: &ExitArgs, caller: &mut Caller) -> Result<Exit, CommandE
         epoch,
         session_id,
         signal,
-        channel: SignalChannel::Operator,
+        channel,
         stored: Some(stored),
         evidence: None,
         commit: None,

@@ -76,6 +76,9 @@ pub(super) fn explain_work(error: WorkspaceError) -> CommandError {
             R::Held { .. } => {
                 Some("an operator can take it away: `countersign work release ITEM --force …`")
             }
+            R::OtherHolder { .. } => {
+                Some("name the holder with `--as NAME`, or take it away with `--force --reason …`")
+            }
             R::NotLonger { .. } => Some("name a longer time with `--for`"),
             R::AuthorReviews { .. } | R::AuthorRunsCi { .. } => {
                 Some("claim it under another name: `--as NAME`")

@@ -6,7 +6,7 @@ use countersign_format::text;
 use countersign_runtime::work::NewWork;
 use serde_json::json;
 
-use super::item::{explain_work, unreadable};
+use super::item::explain_work;
 use crate::questions::without_secrets;
 use crate::{Caller, CommandError, Exit, Format};
 
@@ -51,13 +51,6 @@ pub(super) fn run(args: &OpenArgs, caller: &mut Caller) -> Result<Exit, CommandE
         )));
     }
     let workspace = caller.workspace()?;
-    if let Some(label) = &label {
-        let mut index = workspace.index().map_err(unreadable)?;
-        let taken = index.work_items_named(label).map_err(unreadable)?;
-        if let Some(id) = taken.first() {
-            return Err(CommandError::no(format!("the label `{label}` is taken by item {id}")));
-        }
-    }
     let item = workspace
         .open_work(&NewWork {
             title,

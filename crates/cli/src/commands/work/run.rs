@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use countersign_format::time::Timestamp;
 use countersign_protocol::work::Lease;
 use countersign_runtime::Workspace;
 use countersign_runtime::tools::Stop;
@@ -84,8 +85,16 @@ pub(super) fn run(args: &RunItemArgs, caller: &mut Caller) -> Result<Exit, Comma
     }
 }
 
-/// What happened, and to what.
-pub(super) struct Told {
+/// What happened.
+pub(super) enum Told {
+    /// To an item.
+    News(Box<ItemNews>),
+    /// Nothing: others hold what is left.
+    Waiting { items: usize, until: Timestamp },
+}
+
+/// What happened to an item under a lease.
+pub(super) struct ItemNews {
     item: String,
     lease: Lease,
     news: WorkNews,
@@ -99,9 +108,13 @@ struct Passing {
 
 impl WorkObserver for Passing {
     fn told(&self, item: &str, lease: &Lease, news: &WorkNews) {
-        let told = Told { item: item.to_owned(), lease: lease.clone(), news: news.clone() };
+        let (item, lease, news) = (item.to_owned(), lease.clone(), news.clone());
         // Nobody listens any more once the screen is gone; the work goes on without it.
-        let _ = self.sender.send(told);
+        let _ = self.sender.send(Told::News(Box::new(ItemNews { item, lease, news })));
+    }
+
+    fn waiting(&self, items: usize, until: Timestamp) {
+        let _ = self.sender.send(Told::Waiting { items, until });
     }
 }
 
@@ -150,8 +163,22 @@ pub(super) fn show(
     }
 }
 
+fn tell_waiting(items: usize, until: Timestamp, caller: &mut Caller) -> Result<(), CommandError> {
+    if caller.output.format() == Format::Json {
+        caller.output.json(&json!({ "news": "waiting", "items": items, "until": until }))?;
+        return caller.output.flush();
+    }
+    caller.output.note(format_args!(
+        "waiting: others hold {items} that can be done here, the first until {until}"
+    ));
+    Ok(())
+}
+
 fn tell(told: &Told, caller: &mut Caller) -> Result<(), CommandError> {
-    let Told { item, lease, news } = told;
+    let ItemNews { item, lease, news } = match told {
+        Told::News(news) => &**news,
+        Told::Waiting { items, until } => return tell_waiting(*items, *until, caller),
+    };
     if caller.output.format() == Format::Json {
         let mut line = json!({
             "item": item, "phase": lease.phase, "holder": lease.holder, "epoch": lease.epoch,

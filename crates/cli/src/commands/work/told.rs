@@ -32,6 +32,7 @@ pub(super) const fn channel(channel: SignalChannel) -> &'static str {
     match channel {
         SignalChannel::Descriptor => "on the descriptor",
         SignalChannel::Stdout => "on standard output, the weaker channel",
+        SignalChannel::Agent => "by a command of the agent",
         SignalChannel::Operator => "given by hand",
         SignalChannel::Runner => "said by the runner",
     }

@@ -271,17 +271,14 @@ fn reading_changes_no_file() {
 }
 
 #[test]
-fn what_is_recorded_is_told_within_a_second() {
+fn what_is_recorded_is_told_to_whoever_listens() {
     let (place, id) = with_session();
     let viewer = Viewer::start(&place);
     let mut news = viewer.listen("");
     news.next("hello");
-    let started = std::time::Instant::now();
     assert_eq!(place.run(&["work", "open", "Something new"]).code, 0);
     let told = news.next("traces");
     assert_eq!(told["items"][0]["title"], "Something new");
-    let took = started.elapsed();
-    assert!(took.as_secs() < 5, "{took:?}");
     // A trace that is followed is told from the place on that the listener names.
     let count = lines(&ledger(&place, &id)).len();
     let mut followed = viewer.listen(&format!("?trace={id}&from={}", count - 2));
@@ -321,7 +318,12 @@ fn a_trace_that_the_log_knows_and_that_is_gone_is_named() {
     let count = lines(&ledger(&place, &id)).len();
     let viewer = Viewer::start(&place);
     assert_eq!(viewer.ask("/workspace")["gone"], json!([]));
+    let mut news = viewer.listen("");
+    news.next("hello");
     fs::remove_dir_all(place.path().join(format!(".countersign/traces/{id}"))).unwrap();
+    // Of what is gone there is no row to tell: whoever listens is told to look at everything.
+    assert_eq!(news.next("traces")["items"], json!([]));
+    news.next("hello");
     let workspace = until(&viewer, "/workspace", |it| it["gone_count"] != 0);
     assert_eq!(
         (&workspace["gone_count"], &workspace["gone"]),

@@ -99,6 +99,9 @@ fn a_lease_is_renewed_released_and_taken_away() {
     let item = open(&place, "say hello");
     done(&place, &["work", "claim", &item, "--for", "1m"]);
     done(&place, &["work", "renew", &item, "--lease", "1", "--for", "10m"]);
+    let other = run(&place, &["work", "release", &item, "--lease", "1", "--as", "other"]);
+    assert_eq!(other.code, 3, "{other}");
+    assert!(other.stderr.contains("lease 1 belongs to `somebody`, not to `other`"), "{other}");
     done(&place, &["work", "release", &item, "--lease", "1", "--reason", "lunch"]);
     done(&place, &["work", "claim", &item, "--for", "1m"]);
     let needs = run(&place, &["work", "release", &item]);
@@ -168,6 +171,19 @@ fn the_board_shows_phases_holders_and_what_is_free() {
         let _ = fs::remove_file(place.path().join(".countersign").join(name));
     }
     assert_eq!(answer(&place, &["work", "list"]).as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn of_many_who_open_with_one_label_at_once_one_gets_it() {
+    let place = workspace();
+    let openers: Vec<_> = (0..8)
+        .map(|_| super::command(&place, &["work", "open", "x", "--label", "W-1"]).spawn().unwrap())
+        .collect();
+    let mut codes: Vec<i32> =
+        openers.into_iter().map(|mut it| it.wait().unwrap().code().unwrap()).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 3, 3, 3, 3, 3, 3, 3]);
+    assert_eq!(answer(&place, &["work", "list"]).as_array().unwrap().len(), 1);
 }
 
 #[test]

@@ -37,6 +37,18 @@ fn quick(lease_seconds: u64, parallel: usize) -> String {
 }
 
 #[test]
+fn a_dispatcher_that_waits_for_the_lease_of_somebody_else_says_so() {
+    let place = workspace();
+    settings(&place, &quick(60, 1));
+    let item = open(&place, "say hello");
+    done(&place, &["work", "claim", &item, "--as", "other", "--for", "2s"]);
+    let ran = run(&place, &["work", "dispatch"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let told = "waiting: others hold 1 that can be done here, the first until 20";
+    assert!(ran.stderr.contains(told), "{ran}");
+}
+
+#[test]
 fn five_small_agents_take_an_item_from_draft_to_completed() {
     let place = workspace();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/work");

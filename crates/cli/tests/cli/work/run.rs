@@ -224,7 +224,68 @@ fn an_agent_that_leaves_with_a_command_has_left() {
     let binary = super::command(&place, &[]).get_program().to_string_lossy().into_owned();
     let agent = format!("echo '{}' | {binary} work exit {item}", signal("DRAFT", "completed"));
     let (code, news) = script(&place, &item, &[], &agent);
-    assert_eq!((code, end(&news), &news["channel"]), (0, "moved", &json!("operator")), "{news}");
+    assert_eq!((code, end(&news), &news["channel"]), (0, "moved", &json!("agent")), "{news}");
+    let recorded = events(&place, &item);
+    assert_eq!(recorded[2].1["channel"], json!("agent"));
+}
+
+#[test]
+fn a_command_of_the_agent_does_not_end_a_phase_that_the_descriptor_alone_ends() {
+    let place = workspace();
+    let item = open(&place, "say hello");
+    let binary = super::command(&place, &[]).get_program().to_string_lossy().into_owned();
+    let said = signal("DRAFT", "completed");
+    let tool = format!("echo '{said}' | {binary} work exit {item}");
+    // Without what it was started with it looks like a person, which does not help it either.
+    let hidden = format!("echo '{said}' | env -u COUNTERSIGN_SESSION {binary} work exit {item}");
+    let agent = format!("{tool}; {hidden}; {}", says("DRAFT", "blocked"));
+    let (code, news) = script(&place, &item, &["--descriptor-only"], &agent);
+    let (next, channel) = (&news["next_phase"], &news["channel"]);
+    assert_eq!((code, next, channel), (3, &json!("BLOCKED"), &json!("descriptor")), "{news}");
+    let recorded = events(&place, &item);
+    let expected = ["work_opened", "lease_granted", "exit_refused", "exit_refused"];
+    assert_eq!(types(&recorded)[..4], expected);
+    let channels = [&recorded[2].1["channel"], &recorded[3].1["channel"]];
+    assert_eq!(channels, [&json!("agent"), &json!("operator")]);
+    verify(&place, &item, 4);
+}
+
+/// The lease is long: the next renewal would come after 20 s.
+#[test]
+fn an_agent_whose_lease_is_taken_away_is_ended_at_once() {
+    let place = workspace();
+    let item = open(&place, "say hello");
+    let binary = super::command(&place, &[]).get_program().to_string_lossy().into_owned();
+    let taken = format!("{binary} work release {item} --force --reason 'it hangs' >&2");
+    let agent = format!("({taken}) & sleep 30; {}", says("DRAFT", "completed"));
+    let began = std::time::Instant::now();
+    let (code, news) = script(&place, &item, &["--lease", "60s"], &agent);
+    assert_eq!((code, end(&news)), (3, "lost"), "{news}");
+    assert!(began.elapsed().as_secs() < 15, "{:?}", began.elapsed());
+    let recorded = events(&place, &item);
+    assert_eq!(types(&recorded), ["work_opened", "lease_granted", "lease_released"]);
+    verify(&place, recorded[1].1["session_id"].as_str().unwrap(), 0);
+}
+
+#[test]
+fn a_session_says_whether_its_agent_did_its_work() {
+    let table = [
+        (says("DRAFT", "completed"), "achieved"),
+        (says("DRAFT", "blocked"), "not-achieved"),
+        ("exit 7".to_owned(), "not-achieved"),
+        (format!("{}; exit 7", says("DRAFT", "completed")), "not-achieved"),
+    ];
+    for (agent, outcome) in table {
+        let place = workspace();
+        let item = open(&place, "say hello");
+        script(&place, &item, &[], &agent);
+        let recorded = events(&place, &item);
+        let session = recorded[1].1["session_id"].as_str().unwrap();
+        let traces = answer(&place, &["trace", "list"]);
+        let found = traces.as_array().unwrap().iter().find(|it| it["trace_id"] == session);
+        assert_eq!(found.unwrap()["outcome"], json!(outcome), "{agent}: {traces}");
+        verify(&place, session, 0);
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::exit::WorkPhase;
 use crate::shape::{Fields, Shape, Unknown, opt, req};
 
 /// How a signal came: on the descriptor that is made for it, as the last thing on standard output,
-/// from a person, or from whoever ran the agent and speaks for it.
-const CHANNEL: Shape = Shape::OneOf(&["descriptor", "stdout", "operator", "runner"]);
+/// by a command of the agent, from a person, or from whoever ran the agent and speaks for it.
+const CHANNEL: Shape = Shape::OneOf(&["descriptor", "stdout", "agent", "operator", "runner"]);
 const PHASE: Shape = Shape::OneOf(&WorkPhase::NAMES);
 
 pub(super) static WORK_OPENED: Fields = table(
@@ -45,6 +45,7 @@ pub(super) static LEASE_GRANTED: Fields = table(
         req("phase", PHASE),
         req("expires_at", Shape::Time),
         opt("ci", Shape::Bool),
+        opt("descriptor_only", Shape::Bool),
     ],
 );
 
