@@ -18,7 +18,7 @@ use countersign_protocol::recording::RecordingCommand;
 use countersign_runtime::Workspace;
 use countersign_runtime::inspect::each_event;
 use countersign_runtime::store::LedgerId;
-use countersign_runtime::work::NewWork;
+use countersign_runtime::work::{Claimant, NewWork};
 
 use crate::dice::Dice;
 use crate::sim::SimHome;
@@ -263,7 +263,8 @@ fn take_up(workspace: &Workspace, id: Ulid) -> Result<(), String> {
         WorkPhase::Blocked => item.unblock("looked at").map(drop),
         _ => {
             let ci = phase == WorkPhase::CiPending;
-            item.claim("the-last", Some("the-last.1"), 60_000, ci).map(drop)
+            let claimant = if ci { Claimant::Ci } else { Claimant::Any };
+            item.claim("the-last", Some("the-last.1"), 60_000, claimant).map(drop)
         }
     };
     // Nothing can be done with a completed item but to ask for what is not to be had.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use countersign_format::event::EventType;
 use countersign_format::exit::{ExitReason, ExitSignal, WorkPhase};
 use countersign_format::id::Ulid;
-use countersign_protocol::work::{CiVerdict, Lease, SignalChannel, WorkExit};
-use countersign_runtime::work::{ExitAnswer, WorkItem};
+use countersign_protocol::work::{CiVerdict, Lease, Releaser, SignalChannel, WorkExit};
+use countersign_runtime::work::{Claimant, ExitAnswer, WorkItem};
 use countersign_runtime::{Recording, Workspace, WorkspaceError, WriteError};
 
 use super::account::Account;
@@ -153,12 +153,13 @@ impl Agent {
         let Some(item) = self.item(id, scene) else { return Ok(()) };
         let Ok(phase) = item.look(|state| state.phase) else { return Ok(()) };
         let ci = phase == WorkPhase::CiPending;
+        let claimant = if ci { Claimant::Ci } else { Claimant::Any };
         self.sessions += 1;
         let session = format!("{}.{}", self.name, self.sessions);
         let [least, most] = LEASE_MILLIS;
         let millis = i64::try_from(least + scene.dice.below(most - least)).unwrap();
         let holder = if ci { format!("ci-of-{}", self.name) } else { self.name.clone() };
-        match scene.answered(item.claim(&holder, Some(&session), millis, ci)) {
+        match scene.answered(item.claim(&holder, Some(&session), millis, claimant)) {
             Some(Ok(claimed)) => {
                 let lease = claimed.lease;
                 scene.account.claimed(id, &lease)?;
@@ -194,7 +195,8 @@ impl Agent {
     fn release(&mut self, belief: &Belief, scene: &mut Scene<'_>) -> Result<(), String> {
         let Some(item) = self.item(belief.item, scene) else { return Ok(()) };
         self.belief = None;
-        match scene.answered(item.release(belief.epoch, Some(&belief.session), "done", None)) {
+        let by = Releaser::Session(belief.session.clone());
+        match scene.answered(item.release(belief.epoch, by, "done")) {
             Some(Ok(())) => scene.account.released(belief.item, belief.epoch),
             Some(Err(_)) => {
                 scene.told.refusals += 1;
