@@ -24,8 +24,8 @@ usage: cargo xtask CHORE
   bench [NAME] [--json]  figures against their bounds; `peers` is taken only by its name
   bench page             writes docs/benchmarks.md from a run of about half an hour
   recording DIR EVENTS   writes a workspace with a closed recording of that many events
-  fire [NAME] [--seed S] [--count N]
-                         what takes too long for every test run; N draws that many
+  fire [NAME] [--seed S] [--count N] [--minutes M] [--short]
+                         what takes too long for every test run; without a name says what there is
   deny                   licences, sources and advisories of all dependencies
   reproduce              builds the release twice, elsewhere, and compares
   vectors                writes docs/formats/schemas, docs/formats/vectors and the tables of event.md";

@@ -1,67 +1,215 @@
 //! Heavy fire: what takes too long for every test run, and must hold all the same.
 //!
-//! A fire is a file below `fire/` with one function, and a line in [`FIRES`]. It says what it tried
-//! and what it found; what is drawn is drawn by a seed, which is shown, so that a run can be repeated.
-//! Fires run in a release build.
+//! A rig is a file below `fire/` with one function, and a line in [`RIGS`]. It says what it tried and
+//! what it found; what is drawn is drawn by a seed, which is shown, so that a run can be repeated.
+//! Most rigs also fire at a broken twin, and fail where they do not notice. Short settings run with
+//! the tests, long ones by hand, in a release build.
 
+mod cast;
 mod http;
+mod kill;
 mod mutation;
+mod place;
+mod power;
 mod second_reader;
+mod simulation;
+mod suites;
+mod syscall;
+
+pub(crate) use cast::echo_server;
+
+use std::time::{Duration, Instant};
 
 use xtask::Failure;
 
 /// The seed where none is given.
 const SEED: u64 = 1;
 
+/// How much is tried where no number is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Setting {
+    /// As much as a test run can take.
+    Short,
+    Long,
+}
+
 /// What decides a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Order {
     seed: u64,
-    /// How much is drawn; without it, as much as the fire asks for.
+    /// How much is drawn; without it, as much as the setting asks for.
     count: Option<usize>,
+    /// How long it may take; what was not tried by then is left out.
+    minutes: Option<u64>,
+    setting: Setting,
 }
 
-/// A name, and what it does.
-type Fire = (&'static str, fn(Order) -> Result<(), String>);
+impl Order {
+    /// How much is to be tried, by the setting if nobody said.
+    fn count(&self, short: usize, long: usize) -> usize {
+        let usual = if self.setting == Setting::Short { short } else { long };
+        self.count.unwrap_or(usual)
+    }
 
-const FIRES: &[Fire] =
-    &[("http", http::run), ("mutation", mutation::run), ("second-reader", second_reader::run)];
+    /// When it has to end.
+    fn deadline(&self) -> Deadline {
+        let minutes = self.minutes.map(|minutes| Duration::from_secs(60 * minutes));
+        Deadline(minutes.and_then(|minutes| Instant::now().checked_add(minutes)))
+    }
+}
 
-/// Runs the fire that is named, or all.
+/// The end of the time that a rig has, if it has one.
+#[derive(Debug, Clone, Copy)]
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn is_over(self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+/// What became of a rig that found nothing wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Ending {
+    Passed,
+    /// It could not be run here, which is no proof of anything.
+    NotRun(String),
+}
+
+/// A name, what it does, and how.
+struct Rig {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Order) -> Result<Ending, String>,
+}
+
+const RIGS: &[Rig] = &[
+    Rig {
+        name: "kill",
+        about: "sessions, MCP, proxy, hooks, work and flows in one workspace, killed at random",
+        run: kill::run,
+    },
+    Rig {
+        name: "power",
+        about: "power is cut under a writer on ext4, and the image is mounted again",
+        run: power::run,
+    },
+    Rig {
+        name: "syscall",
+        about: "the k-th system call fails, for every k and error, under strace",
+        run: syscall::run,
+    },
+    Rig {
+        name: "simulation",
+        about: "3 to 50 agents on a simulated disk and clock, decided by a seed",
+        run: simulation::run,
+    },
+    Rig {
+        name: "mutation",
+        about: "every small change of bytes, events, members and artifacts of a session",
+        run: mutation::run,
+    },
+    Rig {
+        name: "second-reader",
+        about: "small changes of a session, before both verifiers",
+        run: second_reader::run,
+    },
+    Rig {
+        name: "http",
+        about: "strangers, large bodies and slow connections before the MCP server",
+        run: http::run,
+    },
+    Rig {
+        name: "disk",
+        about: "every operation of the store fails in turn, on simulated and on full disks",
+        run: suites::disk,
+    },
+    Rig {
+        name: "json",
+        about: "hostile JSON before the strict reader, the writer and the scanner",
+        run: suites::json,
+    },
+    Rig {
+        name: "archives",
+        about: "sealed files that were changed, and archives built to harm",
+        run: suites::archives,
+    },
+    Rig {
+        name: "mcp",
+        about: "servers and clients that mean harm, before the MCP server and the proxy",
+        run: suites::mcp,
+    },
+    Rig {
+        name: "paths",
+        about: "links that change places while files are written; escapes from the sandbox",
+        run: suites::paths,
+    },
+];
+
+const ALL: &str = "all";
+
+/// Runs the rig that is named, or all; without a name, says which there are.
 pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
     let (name, order) = parse(options)?;
-    for (fire, run) in FIRES.iter().filter(|(fire, _)| name.is_none_or(|name| name == *fire)) {
-        println!("{fire}: seed {}", order.seed);
-        run(order).map_err(|why| {
-            format!("fire `{fire}`: {why}; repeat with {}", repeated(fire, order))
-        })?;
+    let Some(name) = name else {
+        println!("cargo xtask fire NAME [--seed S] [--count N] [--minutes M] [--short]\n");
+        for rig in RIGS {
+            println!("  {:<15}{}", rig.name, rig.about);
+        }
+        println!("  {ALL:<15}all of them, one after the other");
+        return Ok(());
+    };
+    let (mut failed, mut not_run) = (Vec::new(), Vec::new());
+    for rig in RIGS.iter().filter(|rig| name == ALL || name == rig.name) {
+        println!("{}: seed {}", rig.name, order.seed);
+        let started = Instant::now();
+        let ending = (rig.run)(&order);
+        let seconds = started.elapsed().as_secs_f64();
+        match ending {
+            Ok(Ending::Passed) => println!("{}: passed in {seconds:.1} s\n", rig.name),
+            Ok(Ending::NotRun(why)) => {
+                println!("{}: not run: {why}\n", rig.name);
+                not_run.push(rig.name);
+            }
+            Err(why) => {
+                let again = repeated(rig.name, &order);
+                failed.push(format!("fire `{}`: {why}; repeat with {again}", rig.name));
+            }
+        }
     }
-    Ok(())
+    if !not_run.is_empty() {
+        println!("not run, and so not passed: {}", not_run.join(", "));
+    }
+    if failed.is_empty() { Ok(()) } else { Err(Failure::Chore(failed.join("\n"))) }
 }
 
-fn repeated(fire: &str, order: Order) -> String {
+fn repeated(rig: &str, order: &Order) -> String {
     let count = order.count.map(|count| format!(" --count {count}")).unwrap_or_default();
-    format!("`cargo xtask fire {fire} --seed {}{count}`", order.seed)
+    let short = if order.setting == Setting::Short { " --short" } else { "" };
+    format!("`cargo xtask fire {rig} --seed {}{count}{short}`", order.seed)
 }
 
 fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Order), Failure> {
-    let (mut name, mut order) = (None, Order { seed: SEED, count: None });
+    let setting = Setting::Long;
+    let mut order = Order { seed: SEED, count: None, minutes: None, setting };
+    let mut name = None;
     let mut options = options.iter();
     while let Some(&option) = options.next() {
         let mut number = || {
             let value = options.next().and_then(|value| value.parse::<u64>().ok());
             value.ok_or_else(|| Failure::Usage(format!("`{option}` needs a number")))
         };
+        let is_name = option == ALL || RIGS.iter().any(|rig| rig.name == option);
         match option {
             "--seed" => order.seed = number()?,
             "--count" => order.count = usize::try_from(number()?).ok(),
-            _ if name.is_none() && FIRES.iter().any(|(fire, _)| *fire == option) => {
-                name = Some(option);
-            }
+            "--minutes" => order.minutes = Some(number()?),
+            "--short" => order.setting = Setting::Short,
+            _ if name.is_none() && is_name => name = Some(option),
             _ => {
-                let known: Vec<_> = FIRES.iter().map(|(fire, _)| *fire).collect();
+                let known: Vec<_> = RIGS.iter().map(|rig| rig.name).collect();
                 let known = known.join(", ");
-                let message = format!("no fire or option `{option}`, there are: {known}");
+                let message = format!("no rig or option `{option}`, there are: {known}, {ALL}");
                 return Err(Failure::Usage(message));
             }
         }
@@ -78,14 +226,28 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_decided_by_name_seed_and_count() {
-        assert_eq!(parsed(&[]), Some((None, Order { seed: 1, count: None })));
-        let order = Order { seed: 7, count: Some(100) };
-        let options = ["--count", "100", "mutation", "--seed", "7"];
+    fn a_run_is_decided_by_name_seed_count_time_and_setting() {
+        let long = Order { seed: 1, count: None, minutes: None, setting: Setting::Long };
+        assert_eq!(parsed(&[]), Some((None, long)));
+        let order = Order { seed: 7, count: Some(100), minutes: Some(3), setting: Setting::Short };
+        let options = ["--count", "100", "mutation", "--seed", "7", "--short", "--minutes", "3"];
         assert_eq!(parsed(&options), Some((Some("mutation"), order)));
-        assert_eq!(repeated("mutation", order), "`cargo xtask fire mutation --seed 7 --count 100`");
-        for wrong in [&["--seed"][..], &["--count", "many"], &["mutations"]] {
+        assert_eq!(
+            repeated("mutation", &order),
+            "`cargo xtask fire mutation --seed 7 --count 100 --short`"
+        );
+        for wrong in [&["--seed"][..], &["--count", "many"], &["mutations"], &["all", "kill"]] {
             assert_eq!(parsed(wrong), None, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_number_that_is_given_counts_more_than_the_setting() {
+        let order = Order { seed: 1, count: None, minutes: None, setting: Setting::Short };
+        assert_eq!(order.count(3, 1_000), 3);
+        assert_eq!(Order { setting: Setting::Long, ..order }.count(3, 1_000), 1_000);
+        assert_eq!(Order { count: Some(8), ..order }.count(3, 1_000), 8);
+        assert!(!order.deadline().is_over());
+        assert!(Order { minutes: Some(0), ..order }.deadline().is_over());
     }
 }

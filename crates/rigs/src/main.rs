@@ -12,18 +12,29 @@ mod vectors;
 
 use std::process::ExitCode;
 
+use countersign_testkit::appender;
 use xtask::{Failure, report};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // Processes that a rig starts and kills are this program again.
+    match arguments.split_first() {
+        Some((first, rest)) if first == "writer" => return appender::main(rest),
+        Some((first, _)) if first == "echo-server" => {
+            fire::echo_server();
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
+    }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     report(run(&arguments))
 }
 
 fn run(arguments: &[&str]) -> Result<(), Failure> {
-    // What is generated is the same in every build; only figures and fire need the real one.
-    if cfg!(debug_assertions) && arguments != ["vectors"] {
-        let message = "the rigs are for a release build\nhint: start them with `cargo xtask`";
+    // What is generated is the same in every build, and fire finds the same in any; only figures need
+    // the real one.
+    if cfg!(debug_assertions) && !matches!(arguments, ["vectors"] | ["fire", ..]) {
+        let message = "figures are for a release build\nhint: start them with `cargo xtask`";
         return Err(Failure::Chore(message.to_owned()));
     }
     match arguments {

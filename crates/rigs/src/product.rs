@@ -6,5 +6,7 @@ use xtask::place::target;
 
 /// The product, as `cargo xtask` built it beside these rigs.
 pub(crate) fn binary() -> PathBuf {
-    target().join("release/countersign")
+    let own = std::env::current_exe().ok();
+    let beside = own.as_deref().and_then(|own| own.parent()).map(|dir| dir.join("countersign"));
+    beside.unwrap_or_else(|| target().join("release/countersign"))
 }

@@ -8,6 +8,7 @@
 mod crash;
 mod file;
 mod mirror;
+mod unsynced;
 mod world;
 
 use std::ffi::OsString;
@@ -20,12 +21,17 @@ use countersign_runtime::disk::{Access, Disk, DiskError, DiskFile, Op, Stat};
 
 use file::SimFile;
 pub use mirror::MirroredDisk;
+pub use unsynced::UnsyncedDisk;
 use world::{NameChange, Node, World};
 
+/// Interrupted by a signal.
+pub const EINTR: i32 = 4;
 /// Input or output error.
 pub const EIO: i32 = 5;
 /// No space left on the device.
 pub const ENOSPC: i32 = 28;
+/// The quota is used up.
+pub const EDQUOT: i32 = 122;
 
 /// What happens to one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,10 @@
     reason = "test support: a failure is to end the test, where it is"
 )]
 
+pub mod appender;
 pub mod clock;
 pub mod conformance;
+pub mod dice;
 pub mod disk;
 pub mod home;
 pub mod mcp;
@@ -17,6 +19,7 @@ pub mod process;
 pub mod second_reader;
 pub mod session;
 pub mod sim;
+pub mod simulation;
 pub mod tamper;
 
 pub use clock::{FakeClock, SeededEntropy};

@@ -11,6 +11,7 @@ use std::fmt;
 
 use countersign_format::hash::Hash;
 
+use crate::dice::Dice;
 use crate::tamper::Scene;
 use field::FieldEdit;
 pub use rig::{Struck, Tally, strike};
@@ -292,20 +293,10 @@ impl Mutations {
         seed: u64,
         count: usize,
     ) -> impl Iterator<Item = (MutationKind, Mutation)> + 'm {
-        let mut state = seed;
+        let mut dice = Dice::new(seed);
         (0..count).map(move |turn| {
             let kind = kinds[turn % kinds.len()];
-            let index = usize::try_from(draw(&mut state) % self.count(kind) as u64).unwrap();
-            (kind, self.get(kind, index))
+            (kind, self.get(kind, dice.below(self.count(kind))))
         })
     }
-}
-
-/// The next number of a sequence that its first state decides.
-fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

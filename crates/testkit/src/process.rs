@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use countersign_format::id::Ulid;
 
+use crate::appender::EARLY;
 use crate::home::TestHome;
 
 /// What a process said on stdout.
@@ -17,6 +18,8 @@ pub struct Told {
     pub begun: Option<Ulid>,
     /// Ids of the events that were acknowledged to it.
     pub acked: Vec<String>,
+    /// What each of them is about, also of those that have no id yet.
+    pub purposes: Vec<String>,
     /// What failed, in full.
     pub errors: Vec<String>,
     /// How many events had been acknowledged when something failed first.
@@ -27,7 +30,10 @@ impl Told {
     fn take(&mut self, line: &str) {
         let mut words = line.splitn(4, ' ');
         match (words.next(), words.next(), words.next(), words.next()) {
-            (Some("ack"), Some(_), Some(_), Some(id)) => self.acked.push(id.to_owned()),
+            (Some("ack"), Some(process), Some(round), Some(id)) => {
+                self.purposes.push(format!("process {process} round {round}"));
+                self.acked.extend((id != EARLY).then(|| id.to_owned()));
+            }
             (Some("begun"), Some(id), None, None) => self.begun = Some(id.parse().unwrap()),
             (Some("error"), ..) => {
                 self.acked_before_error.get_or_insert(self.acked.len());
@@ -81,9 +87,21 @@ impl Process {
         Self::start(command).finish()
     }
 
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it was told so far, as far as that was heard.
+    #[must_use]
+    pub const fn told(&self) -> &Told {
+        &self.told
+    }
+
     /// Waits until so many events were acknowledged to it in all, or it has ended.
     pub fn wait_for_acks(&mut self, count: usize) {
-        while self.told.acked.len() < count {
+        while self.told.purposes.len() < count {
             match self.lines.recv() {
                 Ok(line) => self.told.take(&line),
                 Err(_) => return,

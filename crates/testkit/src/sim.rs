@@ -13,7 +13,7 @@ use countersign_runtime::disk::Disk as _;
 use countersign_runtime::inspect::each_event;
 use countersign_runtime::store::LedgerId;
 use countersign_runtime::{Environment, Workspace, WorkspaceError};
-use countersign_verify::{FileSource, Profile, verify, verify_log};
+use countersign_verify::{FileSource, KnownLog, Profile, verify, verify_log};
 
 use crate::clock::{FakeClock, SeededEntropy};
 use crate::disk::{MirroredDisk, SimDisk};
@@ -61,7 +61,7 @@ impl SimHome {
 
     fn environment(&self, disk: &SimDisk, seed: u64) -> Environment {
         Environment {
-            disk: Arc::new(MirroredDisk::new(disk, &self.path())),
+            disk: Arc::new(self.mirrored(disk)),
             clock: Arc::clone(&self.clock) as Arc<_>,
             entropy: Arc::new(SeededEntropy::new(seed)),
         }
@@ -71,6 +71,20 @@ impl SimHome {
     #[must_use]
     pub fn disk(&self) -> SimDisk {
         self.base.restart()
+    }
+
+    /// The disk as the verifier and everything else that reads files finds it from now on.
+    #[must_use]
+    pub fn mirrored(&self, disk: &SimDisk) -> MirroredDisk {
+        MirroredDisk::new(disk, &self.path())
+    }
+
+    /// Opens the workspace in an environment of its own, over a disk that was mirrored.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open_in(&self, environment: Environment) -> Result<Workspace, WorkspaceError> {
+        Workspace::open(&self.config(), &self.path(), environment)
     }
 
     /// Opens the workspace on `disk`, which the verifier reads from now on. Ids depend on `seed`.
@@ -100,6 +114,24 @@ impl SimHome {
     pub fn verify(&self, id: Ulid) -> VerificationReport {
         let source = FileSource::in_home(&self.path(), self.trace_file(id));
         verify(&source, &options(&[self.root], Profile::STRICT)).unwrap()
+    }
+
+    /// The log on the disk that was opened last, read once for many traces, and what the verifier
+    /// says of it.
+    #[must_use]
+    pub fn known_log(&self) -> (KnownLog, VerificationReport) {
+        // As whoever reads a trace finds it; which one does not matter.
+        let source = FileSource::in_home(&self.path(), self.path().join("traces/any"));
+        let known = KnownLog::read(&source, Profile::STRICT).unwrap().unwrap();
+        let report = known.report(&options(&[self.root], Profile::STRICT));
+        (known, report)
+    }
+
+    /// As [`SimHome::verify`], with a log that was read before.
+    #[must_use]
+    pub fn verify_with(&self, log: &KnownLog, id: Ulid) -> VerificationReport {
+        let source = FileSource::in_home(&self.path(), self.trace_file(id));
+        log.verify(&source, &options(&[self.root], Profile::STRICT)).unwrap()
     }
 
     /// The traces that have a whole line, on the disk that was opened last.

@@ -13,7 +13,7 @@ use countersign_runtime::store::{
     Batch, Blobs as _, FileStore, Head, LedgerId, Ledgers as _, StoreError,
 };
 use countersign_testkit::conformance::trace;
-use countersign_testkit::disk::{DiskFault, EIO, ENOSPC, SimDisk, sim_home};
+use countersign_testkit::disk::{DiskFault, EDQUOT, EINTR, EIO, ENOSPC, SimDisk, sim_home};
 
 /// How many ways to lose power are tried after each fault.
 const SEEDS: u64 = 5;
@@ -196,8 +196,13 @@ fn whatever_fails_nothing_acknowledged_is_lost() {
     assert!(operations > 80, "the sweep covers only {operations} operations");
     for fault in [
         DiskFault::Fail(EIO),
+        DiskFault::Fail(ENOSPC),
+        DiskFault::Fail(EDQUOT),
+        DiskFault::Fail(EINTR),
         DiskFault::FailAfter(EIO),
+        DiskFault::FailAfter(EINTR),
         DiskFault::ShortWrite(1, ENOSPC),
+        DiskFault::ShortWrite(1, EDQUOT),
         DiskFault::ShortWrite(900, ENOSPC),
         DiskFault::Die,
     ] {

@@ -15,7 +15,7 @@ use countersign_protocol::recording::RecordingCommand;
 use countersign_runtime::disk::Op;
 use countersign_runtime::store::Blobs as _;
 use countersign_runtime::{Recording, Workspace};
-use countersign_testkit::disk::{DiskFault, EIO, ENOSPC, SimDisk};
+use countersign_testkit::disk::{DiskFault, EDQUOT, EINTR, EIO, ENOSPC, SimDisk};
 use countersign_testkit::note;
 use countersign_testkit::sim::SimHome;
 
@@ -228,6 +228,16 @@ fn once(count: u64, at: u64, fault: DiskFault) -> DiskFault {
 #[test]
 fn an_operation_that_fails_takes_nothing_acknowledged_with_it() {
     sweep(|count, at| once(count, at, DiskFault::Fail(EIO)));
+}
+
+/// Each of these errors at every operation would take three times as long, and differ in nothing but
+/// the words of the error; each operation gets one of them.
+#[test]
+fn a_full_disk_a_used_up_quota_and_an_interruption_take_nothing_acknowledged_with_them() {
+    sweep(|count, at| {
+        let errors = [ENOSPC, EDQUOT, EINTR];
+        once(count, at, DiskFault::Fail(errors[usize::try_from(at % 3).unwrap()]))
+    });
 }
 
 #[test]

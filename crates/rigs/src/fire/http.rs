@@ -11,22 +11,24 @@ use std::time::{Duration, Instant};
 use countersign_testkit::mcp::{HttpAnswer, HttpClient};
 use serde_json::json;
 
-use super::Order;
+use super::{Ending, Order};
 use crate::product;
 use xtask::place::{succeed, target};
 
 /// Slow connections where no number is given.
-const SLOW: usize = 1_000;
+const SLOW: [usize; 2] = [100, 1_000];
 /// Calls of the healthy client while they hold.
 const CALLS: usize = 400;
 /// What 99 of 100 of them may take at most.
 const P99_MAX: Duration = Duration::from_millis(100);
 
-pub(super) fn run(order: Order) -> Result<(), String> {
+pub(super) fn run(order: &Order) -> Result<Ending, String> {
     let server = Server::start()?;
     refusals(&server)?;
     large_bodies(&server)?;
-    crowd(&server, order.count.unwrap_or(SLOW))
+    let [short, long] = SLOW;
+    crowd(&server, order.count(short, long))?;
+    Ok(Ending::Passed)
 }
 
 struct Server {

@@ -4,17 +4,18 @@ use std::time::Instant;
 
 use countersign_testkit::second_reader::agreement;
 
-use super::Order;
+use super::{Ending, Order};
 
 /// Changes that are tried where no number is given.
-const COUNT: usize = 10_000;
+const COUNT: [usize; 2] = [500, 10_000];
 /// Disagreements that are shown.
 const SHOWN_MAX: usize = 20;
 
 /// Tries so many changes in all, and says how many of each kind, and where the readers disagree.
-pub(super) fn run(order: Order) -> Result<(), String> {
+pub(super) fn run(order: &Order) -> Result<Ending, String> {
+    let [short, long] = COUNT;
     let started = Instant::now();
-    let found = agreement(order.seed, order.count.unwrap_or(COUNT));
+    let found = agreement(order.seed, order.count(short, long));
     for (kind, tried) in &found.tried {
         println!("{:<20}{tried:>8} tried", kind.as_str());
     }
@@ -28,7 +29,7 @@ pub(super) fn run(order: Order) -> Result<(), String> {
         println!("  {how}");
     }
     match disagreements {
-        0 => Ok(()),
+        0 => Ok(Ending::Passed),
         count => Err(format!("the readers disagree on {count} of {tried} changes")),
     }
 }

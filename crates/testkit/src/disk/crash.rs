@@ -1,30 +1,13 @@
 //! What a disk may hold after power loss.
 
 use super::world::{Change, Node, World};
+use crate::dice::Dice;
 
 /// The unit in which a disk writes all or nothing.
 const SECTOR: usize = 512;
 
-/// A small generator of numbers that look random: splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    const fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`, which is not 0.
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.roll() % end as u64).unwrap()
-    }
-}
-
 pub(super) fn after_power_loss(world: &World, seed: u64) -> World {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let nodes = world.nodes.iter().map(|node| settle(node, &mut dice)).collect();
     World::with(nodes, world.capacity)
 }

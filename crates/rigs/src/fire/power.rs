@@ -1,0 +1,209 @@
+//! Power is cut under real writers on a real file system.
+//!
+//! An ext4 image is mounted through a loop device, writers append to it and say what was acknowledged;
+//! at some moment they are stopped and the image is copied, which is what a disk holds that loses
+//! power then. The copy is mounted, its journal replayed, and everything that was acknowledged must be
+//! there. What a disk does that lies about its own cache is not modelled.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use countersign_format::id::Ulid;
+use countersign_testkit::TestHome;
+use countersign_testkit::dice::Dice;
+use countersign_testkit::process::{Process, Told};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::place::{Room, Writer, lost, next_writer, said, writer};
+use super::{Ending, Order};
+use xtask::place::{succeed, target};
+
+/// Cuts where no number is given.
+const CUTS: [usize; 2] = [6, 200];
+/// The size of the image: small, for it is copied for every cut.
+const IMAGE_BYTES: u64 = 12 << 20;
+/// Of so many cuts in a hundred the twin must be caught.
+const CAUGHT_PERCENT_MIN: usize = 90;
+
+/// A file system in a file, mounted while it lives.
+struct Mounted {
+    at: PathBuf,
+}
+
+impl Mounted {
+    fn new(image: &Path, at: &Path) -> Result<Self, String> {
+        // Without loop devices, or without the right to use them, this is where it ends.
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "ext4", "-o", "loop"]).arg(image).arg(at);
+        succeed(mount.stderr(Stdio::null()))?;
+        Ok(Self { at: at.to_owned() })
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // A process that was just killed may hold it for a moment longer.
+        for _ in 0..50 {
+            let done = Command::new("umount").arg(&self.at).stderr(Stdio::null()).status();
+            if done.is_ok_and(|status| status.success()) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = Command::new("umount").arg("-l").arg(&self.at).status();
+    }
+}
+
+/// A disk with a workspace on it, of which each cut gets a copy.
+struct Rack {
+    room: Room,
+    home: TestHome,
+}
+
+impl Rack {
+    /// `None` with the reason where no image can be mounted.
+    fn new() -> Result<Result<Self, String>, String> {
+        let room = Room::in_memory("power")?;
+        let base = room.path("base.img");
+        let file = fs::File::create(&base).map_err(said("make an image"))?;
+        file.set_len(IMAGE_BYTES).map_err(said("make an image"))?;
+        let mut make = Command::new("mkfs.ext4");
+        // No work is left for later that would write to the image at its own time.
+        make.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&base);
+        if let Err(why) = succeed(make.stdout(Stdio::null()).stderr(Stdio::null())) {
+            return Ok(Err(why));
+        }
+        let (at, aside) = (room.path("disk"), room.path("aside"));
+        for dir in [&at, &aside] {
+            fs::create_dir_all(dir).map_err(said("make a directory"))?;
+        }
+        // Made where disks are mounted later, and copied to the first: whoever makes a workspace keeps
+        // its files open, and a disk with open files cannot be taken away.
+        let home = TestHome::at(&at.join("home"));
+        let _mounted = match Mounted::new(&base, &aside) {
+            Ok(mounted) => mounted,
+            Err(why) => return Ok(Err(why)),
+        };
+        succeed(Command::new("cp").arg("-a").arg(home.path()).arg(&aside))?;
+        Ok(Ok(Self { room, home }))
+    }
+
+    /// One cut; what was lost, if anything was.
+    fn cut(&self, dice: &mut Dice, twin: Writer) -> Result<Cut, String> {
+        let (work, found, at) =
+            (self.room.path("work.img"), self.room.path("found.img"), self.room.path("disk"));
+        fs::copy(self.room.path("base.img"), &work).map_err(said("copy the image"))?;
+        let mounted = Mounted::new(&work, &at)?;
+        let told = self.write(dice, twin, || copy_still(&work, &found))?;
+        drop(mounted);
+        let acknowledged = told.iter().map(|it| it.purposes.len()).sum();
+        let _mounted = Mounted::new(&found, &at)?;
+        Ok(Cut { acknowledged, lost: self.look(&told).err() })
+    }
+
+    /// Lets writers write until some moment, and has the image copied then.
+    fn write(
+        &self,
+        dice: &mut Dice,
+        twin: Writer,
+        copy: impl FnOnce() -> Result<(), String>,
+    ) -> Result<Vec<Told>, String> {
+        let start = |recording: &str, name: usize| {
+            writer(&self.home, recording, &[&name.to_string(), "1000000"], twin)
+        };
+        let mut first = Process::start(&mut start("new", 0)?);
+        first.wait_for_acks(1);
+        let recording = first.told().begun.map(|id| id.to_string());
+        let recording = recording.ok_or("the writer begins nothing")?;
+        let mut writers = vec![first];
+        for name in 0..dice.below(3) {
+            // Some write to the same recording, some to one of their own.
+            let to = if dice.one_in(2) { "new" } else { recording.as_str() };
+            writers.push(Process::start(&mut start(to, name + 1)?));
+        }
+        let victim = dice.below(writers.len());
+        if let Some(victim) = writers.get_mut(victim) {
+            victim.wait_for_acks(1 + dice.below(12));
+            victim.listen(Duration::from_micros(dice.below(3_000) as u64));
+        }
+        for writer in &writers {
+            stop(writer)?;
+        }
+        copy()?;
+        Ok(writers.into_iter().map(Process::kill).collect())
+    }
+
+    /// Looks at the disk as it was found, lets others go on with it, and looks again.
+    fn look(&self, told: &[Told]) -> Result<(), String> {
+        lost(&self.home, told).map_err(|why| format!("as found: {why}"))?;
+        let begun: Vec<Ulid> = told.iter().filter_map(|it| it.begun).collect();
+        for id in begun {
+            next_writer(&self.home, id)?;
+        }
+        self.home.reopen().reconcile_all().map_err(|error| format!("{error:?}"))?;
+        lost(&self.home, told)
+    }
+}
+
+struct Cut {
+    acknowledged: usize,
+    lost: Option<String>,
+}
+
+/// Stops a process. In the middle of a system call it stands still after it.
+fn stop(process: &Process) -> Result<(), String> {
+    let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw).ok_or("no process")?;
+    kill_process(pid, Signal::STOP).map_err(|error| format!("cannot stop a writer: {error}"))
+}
+
+/// Copies an image. Where the system wrote to it meanwhile the copy is of no one moment: it can have
+/// what a journal was emptied into from before, and the journal from after that. What is still the
+/// same once all of it was copied is as it was at that moment. (Times of change are too coarse to
+/// tell: a second write within some milliseconds leaves them as they are.)
+fn copy_still(from: &Path, to: &Path) -> Result<(), String> {
+    for _ in 0..100 {
+        let copied = fs::read(from).map_err(said("read the image"))?;
+        if fs::read(from).map_err(said("read the image"))? == copied {
+            return fs::write(to, copied).map_err(said("copy the image"));
+        }
+    }
+    Err("the image never stands still".to_owned())
+}
+
+pub(super) fn run(order: &Order) -> Result<Ending, String> {
+    let [short, long] = CUTS;
+    let (count, deadline) = (order.count(short, long), order.deadline());
+    let rack = match Rack::new()? {
+        Ok(rack) => rack,
+        Err(why) => return Ok(Ending::NotRun(format!("no ext4 image can be mounted: {why}"))),
+    };
+    let mut dice = Dice::new(order.seed);
+    let (mut cuts, mut acknowledged, mut bad) = (0, 0, 0);
+    while cuts < count && !deadline.is_over() {
+        let cut = rack.cut(&mut dice, Writer::Sound)?;
+        cuts += 1;
+        acknowledged += cut.acknowledged;
+        if let Some(lost) = cut.lost {
+            bad += 1;
+            let kept = target().join(format!("fire-power-{}-{cuts}.img", order.seed));
+            fs::copy(rack.room.path("found.img"), &kept).map_err(said("keep the image"))?;
+            println!("  cut {cuts}: {lost}; the disk is kept at {}", kept.display());
+        }
+    }
+    println!("{:<20}{cuts:>8} cuts{acknowledged:>9} acknowledged{bad:>9} bad", "our writer");
+    let tries = cuts.clamp(1, count.div_ceil(4).max(10));
+    let mut caught = 0;
+    for _ in 0..tries {
+        caught += usize::from(rack.cut(&mut dice, Writer::NoSync)?.lost.is_some());
+    }
+    println!("{:<20}{tries:>8} cuts{caught:>9} caught", "twin without sync");
+    if bad > 0 {
+        return Err(format!("{bad} of {cuts} cuts took something that was acknowledged"));
+    }
+    if caught * 100 < tries * CAUGHT_PERCENT_MIN {
+        return Err(format!("the twin was caught in only {caught} of {tries} cuts"));
+    }
+    Ok(Ending::Passed)
+}
