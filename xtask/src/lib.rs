@@ -1,11 +1,12 @@
 //! House chores: what `cargo xtask CHORE` does.
 //!
-//! `test` and `tidy` are done here, without any crate of the product, so that the checks start within
+//! `test`, `tidy` and `fuzz` are done here, without any crate of the product, so that the checks start within
 //! seconds on a new machine. The others need the product: they are in `crates/rigs`, which is built
 //! and started by [`rigs`].
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "chores talk to the terminal")]
 
+mod fuzz;
 pub mod place;
 mod rigs;
 mod test;
@@ -23,6 +24,8 @@ usage: cargo xtask CHORE
   recording DIR EVENTS   writes a workspace with a closed recording of that many events
   fire [NAME] [--seed S] [--count N]
                          what takes too long for every test run; N draws that many
+  fuzz [TARGET] [--minutes M] [--seed S]
+                         the fuzz targets, 10 minutes each; needs cargo-fuzz
   vectors                writes docs/formats/schemas, docs/formats/vectors and the tables of event.md";
 
 /// Why a chore did not succeed.
@@ -68,6 +71,7 @@ pub fn run(arguments: &[&str]) -> Result<(), Failure> {
     match arguments {
         ["test", options @ ..] => test::run(test::Install::parse(options)?),
         ["tidy"] => Ok(tidy::run()?),
+        ["fuzz", options @ ..] => fuzz::run(options),
         ["bench" | "recording" | "fire" | "vectors", ..] => rigs::run(arguments),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
