@@ -1,11 +1,12 @@
 //! House chores: what `cargo xtask CHORE` does.
 //!
-//! `test`, `tidy`, `deny` and `reproduce` are done here, without any crate of the product, so that
-//! the checks start within seconds on a new machine. The others need the product: they are in
+//! `test`, `tidy`, `fuzz`, `deny` and `reproduce` are done here, without any crate of the product, so
+//! that the checks start within seconds on a new machine. The others need the product: they are in
 //! `crates/rigs`, which is built and started by [`rigs`].
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "chores talk to the terminal")]
 
+mod fuzz;
 pub mod peers;
 pub mod place;
 mod rigs;
@@ -26,6 +27,8 @@ usage: cargo xtask CHORE
   recording DIR EVENTS   writes a workspace with a closed recording of that many events
   fire [NAME] [--seed S] [--count N] [--minutes M] [--short]
                          what takes too long for every test run; without a name says what there is
+  fuzz [TARGET] [--minutes M] [--seed S]
+                         the fuzz targets, 10 minutes each; needs cargo-fuzz
   deny                   licences, sources and advisories of all dependencies
   reproduce              builds the release twice, elsewhere, and compares
   vectors                writes docs/formats/schemas, docs/formats/vectors and the tables of event.md";
@@ -73,6 +76,7 @@ pub fn run(arguments: &[&str]) -> Result<(), Failure> {
     match arguments {
         ["test", options @ ..] => test::run(test::Install::parse(options)?),
         ["tidy"] => Ok(tidy::run()?),
+        ["fuzz", options @ ..] => fuzz::run(options),
         ["deny"] => supply::deny(),
         ["reproduce"] => supply::reproduce(),
         ["bench" | "recording" | "fire" | "vectors", ..] => rigs::run(arguments),

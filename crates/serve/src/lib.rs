@@ -22,6 +22,8 @@ use std::net::SocketAddr;
 
 pub use http::{HttpServer, PATH, Token, TokenError};
 pub use mcp::{McpSetup, Recorder};
+#[doc(hidden)]
+pub use proxy::framing;
 pub use proxy::{
     HeaderFault, HttpTarget, ProxyEnd, ProxyError, ProxySetup, ProxyTarget, TargetHeader, run_proxy,
 };

@@ -194,6 +194,11 @@ fn parse(line: &[u8]) -> Result<Option<Received>, Box<Refused>> {
     Err(Box::new(Refused { id, ..Refused::of(ErrorCode::INVALID_REQUEST, message) }))
 }
 
+/// The message in a line, as JSON, if it is one.
+pub(crate) fn read_message(line: &[u8]) -> Option<Value> {
+    serde_json::to_value(parse(line).ok()??).ok()
+}
+
 /// The calls of one connection that have not been answered.
 #[derive(Debug, Default)]
 struct OpenCalls {

@@ -14,6 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["format", "protocol", "gate", "verify", "runtime", "serve"]),
     ("testkit", &["format", "protocol", "gate", "verify", "runtime", "serve"]),
     ("rigs", &["format", "protocol", "gate", "verify", "runtime", "serve", "testkit"]),
+    ("fuzzed", &["format", "protocol", "gate", "verify", "runtime", "serve"]),
     ("xtask", &[]),
 ];
 

@@ -10,8 +10,8 @@ const STAND_INS: &[&str] = &[concat!("#[ig", "nore"), concat!("to", "do!(")];
 /// Where machines keep what is theirs, in pieces for the same reason.
 const MACHINE_PATHS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/tm", "p/wt")];
-/// Data of others, kept as it came.
-const CASES: &str = "tests/cases/";
+/// Data of others, and what a fuzzer made of it, kept as it came.
+const KEPT: &[&str] = &["tests/cases/", "fuzz/corpus/"];
 
 /// A bug gets a test and a feature an entry in the changelog; a mark in the source gets neither.
 pub(super) fn left_overs(tree: &Tree) -> Vec<Finding> {
@@ -33,7 +33,8 @@ pub(super) fn left_overs(tree: &Tree) -> Vec<Finding> {
 /// What works on one machine only does not work.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (path, text) in tree.files().filter(|(path, _)| !path.starts_with(CASES)) {
+    let kept = |path: &str| KEPT.iter().any(|directory| path.starts_with(directory));
+    for (path, text) in tree.files().filter(|(path, _)| !kept(path)) {
         for (number, line) in (1..).zip(text.lines()) {
             for prefix in MACHINE_PATHS.iter().filter(|prefix| has_path(line, prefix)) {
                 let message = format!("path of one machine: `{prefix}…`");
@@ -110,5 +111,6 @@ mod tests {
         assert!(says(machine_paths, &[("docs/formats/exit.md", &relative)]).is_empty());
         let data = format!("\"{prefix}repo\"\n");
         assert!(says(machine_paths, &[("tests/cases/exit-cases.jsonl", &data)]).is_empty());
+        assert!(says(machine_paths, &[("fuzz/corpus/paths/one", &data)]).is_empty());
     }
 }

@@ -7,6 +7,7 @@
 
 mod calls;
 mod facts;
+pub mod framing;
 mod head;
 mod http;
 mod lines;
