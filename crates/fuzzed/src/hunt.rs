@@ -19,9 +19,9 @@ const BYTES: &[u8] =
 
 /// A source of numbers that a seed decides (SplitMix64).
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct Luck(u64);
 
-impl Dice {
+impl Luck {
     /// The one of this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
@@ -93,7 +93,7 @@ pub fn hunt(target: &Target, holds: fn(&[u8]), kept: &[Vec<u8>], seed: u64) -> O
     let kept: Vec<&[u8]> = kept.iter().map(Vec::as_slice).collect();
     let found = kept.iter().find_map(|input| attempt(holds, input, 0));
     let words: Vec<&str> = target.words.split('·').collect();
-    let mut dice = Dice::new(seed);
+    let mut dice = Luck::new(seed);
     found.or_else(|| {
         (1..=target.tries).find_map(|number| {
             let input = changed(&mut dice, &kept, &words);
@@ -110,7 +110,7 @@ fn attempt(holds: fn(&[u8]), input: &[u8], number: u32) -> Option<Caught> {
 }
 
 /// A kept input with some changes.
-fn changed(dice: &mut Dice, kept: &[&[u8]], words: &[&str]) -> Vec<u8> {
+fn changed(dice: &mut Luck, kept: &[&[u8]], words: &[&str]) -> Vec<u8> {
     let mut input = dice.pick(kept).unwrap_or_default().to_vec();
     for _ in 0..=dice.next() % CHANGES_MAX {
         change(dice, &mut input, kept, words);
@@ -119,7 +119,7 @@ fn changed(dice: &mut Dice, kept: &[&[u8]], words: &[&str]) -> Vec<u8> {
     input
 }
 
-fn change(dice: &mut Dice, input: &mut Vec<u8>, kept: &[&[u8]], words: &[&str]) {
+fn change(dice: &mut Luck, input: &mut Vec<u8>, kept: &[&[u8]], words: &[&str]) {
     let length = input.len();
     let place = dice.place(length);
     match dice.next() % 10 {
@@ -156,7 +156,7 @@ fn change(dice: &mut Dice, input: &mut Vec<u8>, kept: &[&[u8]], words: &[&str]) 
     }
 }
 
-fn words_of<'w>(dice: &mut Dice, words: &[&'w str]) -> &'w [u8] {
+fn words_of<'w>(dice: &mut Luck, words: &[&'w str]) -> &'w [u8] {
     dice.pick(words).unwrap_or_default().as_bytes()
 }
 
@@ -165,13 +165,13 @@ fn splice(input: &mut Vec<u8>, range: std::ops::Range<usize>, with: &[u8]) {
     input.splice(range.start.min(end)..end, with.iter().copied());
 }
 
-fn flip(dice: &mut Dice, input: &mut [u8]) {
+fn flip(dice: &mut Luck, input: &mut [u8]) {
     let at = dice.below(input.len());
     let bit = 1 << (dice.next() % 8);
     input.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= bit);
 }
 
-fn set(dice: &mut Dice, input: &mut [u8]) {
+fn set(dice: &mut Luck, input: &mut [u8]) {
     let at = dice.below(input.len());
     let with = BYTES.get(dice.below(BYTES.len())).copied().unwrap_or_default();
     input.iter_mut().skip(at).take(1).for_each(|byte| *byte = with);
