@@ -64,7 +64,7 @@ impl Twin {
 
 /// What a run came to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
+pub struct Course {
     /// Agents that took part.
     pub agents: usize,
     /// Things that were tried.
@@ -89,7 +89,7 @@ pub struct Tally {
     pub verified: usize,
 }
 
-impl std::ops::AddAssign for Tally {
+impl std::ops::AddAssign for Course {
     fn add_assign(&mut self, other: Self) {
         self.agents += other.agents;
         self.steps += other.steps;
@@ -105,7 +105,7 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Course {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -137,11 +137,11 @@ impl fmt::Display for Tally {
 ///
 /// # Errors
 /// Something of this does not hold.
-pub fn run(home: &SimHome, seed: u64, twin: Option<Twin>) -> Result<Tally, String> {
+pub fn run(home: &SimHome, seed: u64, twin: Option<Twin>) -> Result<Course, String> {
     let mut dice = Dice::new(seed);
     let mut machine = Machine::new(home, seed, twin);
     let (mut account, mut told, mut board) =
-        (Account::default(), Tally::default(), Board::default());
+        (Account::default(), Course::default(), Board::default());
     account.now = machine_time(&machine);
     open_items(&mut machine, &mut dice, &mut account, &mut board)?;
     let agents = AGENTS[0] + dice.below(AGENTS[1] - AGENTS[0] + 1);

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_testkit::sim::SimHome;
-use countersign_testkit::simulation::{Tally, Twin, run};
+use countersign_testkit::simulation::{Course, Twin, run};
 
 /// How many seeds a test run takes.
 const SEEDS: u64 = 10_000;
@@ -15,10 +15,10 @@ const TWIN_SEEDS: u64 = 300;
 #[test]
 fn ten_thousand_seeds_of_agents_that_die_sleep_and_lose_power_end_sound() {
     let next = AtomicU64::new(1);
-    let all = Mutex::new(Tally::default());
+    let all = Mutex::new(Course::default());
     let work = || {
         let home = SimHome::new();
-        let mut sum = Tally::default();
+        let mut sum = Course::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed > SEEDS {

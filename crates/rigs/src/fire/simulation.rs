@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_testkit::sim::SimHome;
-use countersign_testkit::simulation::{Tally, Twin, run as simulate};
+use countersign_testkit::simulation::{Course, Twin, run as simulate};
 
 use super::{Ending, Order};
 
@@ -19,7 +19,7 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
     let [short, long] = SEEDS;
     let (count, deadline) = (order.count(short, long) as u64, order.deadline());
     let next = AtomicU64::new(0);
-    let found = Mutex::new((Tally::default(), 0_u64, Vec::new()));
+    let found = Mutex::new((Course::default(), 0_u64, Vec::new()));
     let work = || {
         let home = SimHome::new();
         while !deadline.is_over() {

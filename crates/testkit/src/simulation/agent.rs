@@ -12,7 +12,7 @@ use countersign_runtime::{Recording, Workspace, WorkspaceError, WriteError};
 
 use super::account::Account;
 use super::machine::{Fuse, Machine};
-use super::{Tally, Twin};
+use super::{Course, Twin};
 use crate::dice::Dice;
 use crate::home::note;
 
@@ -61,7 +61,7 @@ pub(super) struct Scene<'s> {
     pub(super) dice: &'s mut Dice,
     pub(super) account: &'s mut Account,
     pub(super) board: &'s mut Board,
-    pub(super) told: &'s mut Tally,
+    pub(super) told: &'s mut Course,
     /// What failed, and not because the rules forbid it.
     pub(super) trouble: Option<String>,
 }
