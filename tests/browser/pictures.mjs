@@ -39,7 +39,7 @@ function pictures({ traces, caps }) {
 }
 
 const work = await mkdtemp(join(tmpdir(), 'pictures-'));
-const browser = await Browser.start(resolve(executable), join(work, 'profile'));
+const browser = await Browser.start(executable, join(work, 'profile'));
 let server = null;
 try {
   await mkdir(resolve(out), { recursive: true });

@@ -122,7 +122,7 @@ const ready = 'document.querySelector("main h1") !== null && document.querySelec
 
 await rm(root, { recursive: true, force: true });
 await mkdir(root, { recursive: true });
-const browser = await Browser.start(resolve(executable), join(root, 'profile'));
+const browser = await Browser.start(executable, join(root, 'profile'));
 let bench = null;
 try {
   const { workspace, names } = await makeWorkspace(resolve(binary), join(root, 'whole'));

@@ -60,6 +60,7 @@ impl Drop for Mounted {
 struct Rack {
     room: Room,
     home: TestHome,
+    cuts: u64,
 }
 
 impl Rack {
@@ -87,20 +88,32 @@ impl Rack {
             Err(why) => return Ok(Err(why)),
         };
         succeed(Command::new("cp").arg("-a").arg(home.path()).arg(&aside))?;
-        Ok(Ok(Self { room, home }))
+        Ok(Ok(Self { room, home, cuts: 0 }))
     }
 
-    /// One cut; what was lost, if anything was.
-    fn cut(&self, dice: &mut Dice, twin: Writer) -> Result<Cut, String> {
-        let (work, found, at) =
-            (self.room.path("work.img"), self.room.path("found.img"), self.room.path("disk"));
+    /// One cut; what was lost, if anything was. The disk that was found is at [`Self::found`] then.
+    ///
+    /// Each image is a file of its own: a loop device that is not quite gone would be used again for
+    /// the same file, with what it still has in memory of the disk before.
+    fn cut(&mut self, dice: &mut Dice, twin: Writer) -> Result<Cut, String> {
+        self.cuts += 1;
+        let image = |what: &str| self.room.path(&format!("{what}-{}.img", self.cuts));
+        let (work, found, at) = (image("work"), image("copy"), self.room.path("disk"));
         fs::copy(self.room.path("base.img"), &work).map_err(said("copy the image"))?;
         let mounted = Mounted::new(&work, &at)?;
         let told = self.write(dice, twin, || copy_still(&work, &found))?;
         drop(mounted);
         let acknowledged = told.iter().map(|it| it.purposes.len()).sum();
-        let _mounted = Mounted::new(&found, &at)?;
-        Ok(Cut { acknowledged, lost: self.look(&told).err() })
+        let mounted = Mounted::new(&found, &at)?;
+        let lost = self.look(&told).err();
+        drop(mounted);
+        fs::remove_file(&work).map_err(said("remove an image"))?;
+        fs::rename(&found, self.found()).map_err(said("keep the image"))?;
+        Ok(Cut { acknowledged, lost })
+    }
+
+    fn found(&self) -> PathBuf {
+        self.room.path("found.img")
     }
 
     /// Lets writers write until some moment, and has the image copied then.
@@ -175,7 +188,7 @@ fn copy_still(from: &Path, to: &Path) -> Result<(), String> {
 pub(super) fn run(order: &Order) -> Result<Ending, String> {
     let [short, long] = CUTS;
     let (count, deadline) = (order.count(short, long), order.deadline());
-    let rack = match Rack::new()? {
+    let mut rack = match Rack::new()? {
         Ok(rack) => rack,
         Err(why) => return Ok(Ending::NotRun(format!("no ext4 image can be mounted: {why}"))),
     };
@@ -188,7 +201,7 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
         if let Some(lost) = cut.lost {
             bad += 1;
             let kept = target().join(format!("fire-power-{}-{cuts}.img", order.seed));
-            fs::copy(rack.room.path("found.img"), &kept).map_err(said("keep the image"))?;
+            fs::copy(rack.found(), &kept).map_err(said("keep the image"))?;
             println!("  cut {cuts}: {lost}; the disk is kept at {}", kept.display());
         }
     }

@@ -75,6 +75,11 @@ impl Waiting {
         }
     }
 
+    /// Whether anybody is told that there is nothing to record because it stands already.
+    fn counts_on_what_stands(&self) -> bool {
+        self.0.iter().any(|(_, answer)| answer.is_ok())
+    }
+
     /// One that is not `leader`.
     fn other_than(&self, leader: &Arc<Seat>) -> Option<Arc<Seat>> {
         let seats = self.0.iter().map(|(seat, _)| seat);
@@ -245,7 +250,13 @@ impl<S: State> Writer<S> {
         (before, ended_before): (u64, Option<TraceStatus>),
         waiting: Waiting,
     ) -> Result<(), WriteError> {
-        if let Err(error) = self.append(replica, batch, lines) {
+        let durable = if lines.is_empty() && waiting.counts_on_what_stands() {
+            // What they are told may come from a writer that died before it could sync.
+            batch.sync().map_err(|error| self.failed(error))
+        } else {
+            self.append(replica, batch, lines)
+        };
+        if let Err(error) = durable {
             waiting.fail(&error);
             return Err(error);
         }
