@@ -269,7 +269,9 @@ export class VirtualList {
     const [from, to] = this.#view();
     const size = this.#options.pageSize;
     for (const [place, element] of this.#rows) {
-      if (place >= from && place < to && this.#scale === 1) continue;
+      // The row that the focus is on stays, also where focusing it has moved the window past it.
+      const kept = (place >= from && place < to) || place === this.#active;
+      if (kept && this.#scale === 1) continue;
       element.remove();
       this.#rows.delete(place);
     }
