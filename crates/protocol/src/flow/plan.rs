@@ -439,13 +439,13 @@ impl FlowRoute {
     /// The step itself and everything that comes after it.
     #[must_use]
     pub fn from_on(&self, at: usize) -> Vec<bool> {
-        reach(&self.followers, at)
+        reach(self.followers.len(), at, |at| self.followers.get(at).into_iter().flatten())
     }
 
     /// Everything that comes before the step, and the step itself.
     #[must_use]
     pub fn up_to(&self, at: usize) -> Vec<bool> {
-        reach(&self.needs, at)
+        reach(self.needs.len(), at, |at| self.needs(at))
     }
 
     fn known(&self, step: &str, named: &str) -> Result<usize, PlanFault> {
@@ -546,7 +546,52 @@ impl FlowRoute {
             }
             self.loops.insert(target, FlowLoop { closers, body });
         }
+        self.wait_for_outer_loops();
         Ok(())
+    }
+
+    /// What waits for a step that may lead back also waits for those that may let that step run again,
+    /// but for those that come after the one that waits.
+    fn wait_for_outer_loops(&mut self) {
+        let loops = std::mem::take(&mut self.loops);
+        let mut found = true;
+        while std::mem::take(&mut found) {
+            for FlowLoop { closers, body } in loops.values() {
+                let within = |at: &usize| body.get(*at) == Some(&true);
+                let outside = |at: &usize| {
+                    !within(at)
+                        && self.waits(*at).iter().any(within)
+                        && !closers.iter().all(|closer| self.follows(*at, *closer))
+                };
+                let outside: Vec<usize> = (0..self.waits.len()).filter(outside).collect();
+                if outside.is_empty() {
+                    continue;
+                }
+                for &closer in closers {
+                    let before = self.waited_for(closer);
+                    for &at in &outside {
+                        if self.follows(at, closer) || before.get(at) == Some(&true) {
+                            continue;
+                        }
+                        if let Some(waits) = self.waits.get_mut(at) {
+                            waits.push(closer);
+                            found = true;
+                        }
+                    }
+                }
+            }
+        }
+        self.loops = loops;
+    }
+
+    /// Whether the step at this place needs the other one or waits for it.
+    fn follows(&self, at: usize, other: usize) -> bool {
+        self.waits(at).contains(&other) || self.needs(at).contains(&other)
+    }
+
+    /// For each step, whether the one at this place needs it or waits for it, or is it.
+    fn waited_for(&self, at: usize) -> Vec<bool> {
+        reach(self.needs.len(), at, |at| self.needs(at).iter().chain(self.waits(at)))
     }
 }
 
@@ -562,15 +607,20 @@ impl FlowStep {
     }
 }
 
-fn reach(edges: &[Vec<usize>], from: usize) -> Vec<bool> {
-    let mut reached = vec![false; edges.len()];
+/// For each of `count` steps, whether these edges lead to it from the one at `from`, or it is that.
+fn reach<'a, I: IntoIterator<Item = &'a usize>>(
+    count: usize,
+    from: usize,
+    edges: impl Fn(usize) -> I,
+) -> Vec<bool> {
+    let mut reached = vec![false; count];
     let mut open = vec![from];
     while let Some(at) = open.pop() {
         match reached.get_mut(at) {
             Some(met) if !*met => *met = true,
             _ => continue,
         }
-        open.extend(edges.get(at).into_iter().flatten());
+        open.extend(edges(at));
     }
     reached
 }

@@ -150,6 +150,48 @@ fn an_inner_loop_goes_round_within_each_round_of_the_outer_one() {
 }
 
 #[test]
+fn what_waits_for_a_loop_also_waits_for_the_loop_that_lets_it_go_round_again() {
+    // `late` may send `judge` back, and `judge` may send `first` back, which `beside` needs.
+    let steps = [
+        step("first", &[], json!({ "max_iterations": 2 })),
+        step("judge", &["first"], json!({ "max_iterations": 3, "on_retry": "first" })),
+        step("beside", &["first"], json!({})),
+        step("late", &["judge"], json!({ "max_iterations": 3, "on_retry": "judge" })),
+    ];
+    let mut flow = Flow::begun(plan(&steps)).unwrap();
+    flow.run("first", true, R::Proceed).unwrap();
+    flow.run("judge", true, R::Proceed).unwrap();
+    let needs = FlowRefusal::Needs { step: "beside".into(), needed: "late".into() };
+    assert_eq!(refused(flow.call("beside")), needs);
+    flow.run("late", true, R::Retry).unwrap();
+    flow.run("judge", true, R::Retry).unwrap();
+    for id in ["first", "judge", "late", "beside"] {
+        flow.run(id, true, R::Proceed).unwrap();
+    }
+    assert_eq!(flow.state.due_outcome(), Some(FlowOutcome::Completed));
+    assert_eq!(flow.state.steps[flow.at("beside")].iteration, 1);
+}
+
+#[test]
+fn what_a_later_loop_needs_does_not_wait_for_that_loop() {
+    let steps = [
+        step("first", &[], json!({ "max_iterations": 3 })),
+        step("judge", &["first"], json!({ "max_iterations": 3, "on_retry": "first" })),
+        step("beside", &["first"], json!({ "max_iterations": 3 })),
+        step("late", &["judge", "beside"], json!({ "max_iterations": 3, "on_retry": "judge" })),
+    ];
+    let mut flow = Flow::begun(plan(&steps)).unwrap();
+    for id in ["first", "judge", "beside"] {
+        flow.run(id, true, R::Proceed).unwrap();
+    }
+    flow.run("late", true, R::Retry).unwrap();
+    for id in ["judge", "late"] {
+        flow.run(id, true, R::Proceed).unwrap();
+    }
+    assert_eq!(flow.state.due_outcome(), Some(FlowOutcome::Completed));
+}
+
+#[test]
 fn a_loop_does_not_go_round_for_nothing_once_one_of_its_steps_has_failed() {
     let steps = [
         step("write", &[], json!({})),
