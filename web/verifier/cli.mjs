@@ -53,10 +53,21 @@ async function whole(path, limit) {
   return new Uint8Array(Buffer.concat(parts));
 }
 
-/** What lies where an artifact belongs. No link below the store is followed, no pipe waited for. */
+/** An artifact in its place, or among the new ones that may not be in theirs yet. */
 async function artifactIn(store, hash) {
+  const place = ['artifacts', 'sha256', hash.slice(0, 2), hash.slice(2, 4)];
+  // In its place last, too: it may be taken there between the first look and the second.
+  for (const steps of [place, ['artifacts', 'new'], place]) {
+    const found = await artifactAt(store, steps, hash);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+/** What lies in a directory under this name. No link below the store is followed, no pipe waited for. */
+async function artifactAt(store, steps, hash) {
   let path = store;
-  for (const step of ['artifacts', 'sha256', hash.slice(0, 2), hash.slice(2, 4)]) {
+  for (const step of steps) {
     path = join(path, step);
     const found = await lstat(path).catch(absent);
     if (found === null) return null;

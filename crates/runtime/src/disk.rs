@@ -28,6 +28,8 @@ pub enum Op {
     CreateDir,
     /// Give a file another name.
     Rename,
+    /// Give a file one more name.
+    Link,
     /// Remove a file's name.
     Remove,
     /// Read a directory.
@@ -56,6 +58,7 @@ impl fmt::Display for Op {
             Self::Open => "open",
             Self::CreateDir => "create directory",
             Self::Rename => "rename",
+            Self::Link => "link",
             Self::Remove => "remove",
             Self::List => "list",
             Self::Stat => "look at",
@@ -188,6 +191,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// The names stay as they are, unless the error came after the effect.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError>;
+
+    /// Gives the file `from` the name `to` as well, if nothing has it.
+    ///
+    /// # Errors
+    /// It has no further name: see [`DiskError::is_taken`]. Not every file system can do this.
+    fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError>;
 
     /// Removes a file's name.
     ///

@@ -7,6 +7,7 @@
 mod blobs;
 mod file;
 mod follow;
+mod fresh;
 mod ledger;
 mod lines;
 

@@ -101,8 +101,11 @@ fn everything_is_made_for_its_owner_alone() {
             checked += 1;
         }
     }
-    assert_eq!(checked, 3, "ledger, artifact, changes");
+    assert_eq!(checked, 4, "ledger, artifact under two names, changes");
+    assert_eq!(std::fs::metadata(place_of(store.home(), &hash)).unwrap().nlink(), 2);
+    assert_eq!(store.settle_places().unwrap(), 1);
     assert_eq!(std::fs::metadata(place_of(store.home(), &hash)).unwrap().nlink(), 1);
+    assert_eq!(store.get(&hash, 100).unwrap(), b"some bytes");
 }
 
 #[cfg(target_os = "linux")]

@@ -237,6 +237,19 @@ impl Disk for SimDisk {
         })
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        self.run(Op::Link, to, |world| {
+            let (from_dir, from_name) = world.place(from)?;
+            let (to_dir, to_name) = world.place(to)?;
+            let node = world.entry(from_dir, &from_name).ok_or_else(missing)?;
+            if world.entry(to_dir, &to_name).is_some() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            world.change(to_dir, NameChange::Set(to_name, node));
+            Ok(())
+        })
+    }
+
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         self.run(Op::Remove, path, |world| {
             let (dir, name) = world.place(path)?;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use countersign_format::event::artifact::storage_uri;
+use countersign_format::event::artifact::{new_uri, storage_uri};
 use countersign_format::hash::Hash;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -137,10 +137,19 @@ impl Source for FileSource {
 
     fn artifact(&self, hash: &Hash) -> io::Result<StoredArtifact<'_>> {
         let Some(store) = &self.store else { return Ok(StoredArtifact::NoStore) };
-        let place = storage_uri(hash);
-        open_beneath(store, &place).map_err(|error| {
-            let path = store.join(&place);
-            io::Error::new(error.kind(), format!("could not read `{}`: {error}", path.display()))
-        })
+        let [place, new] = [storage_uri(hash), new_uri(hash)];
+        // In its place last, too: it may be taken there between the first look and the second.
+        for place in [&place, &new, &place] {
+            match open_beneath(store, place) {
+                Ok(StoredArtifact::Absent) => {}
+                found => {
+                    return found.map_err(|error| {
+                        let path = store.join(place).display().to_string();
+                        io::Error::new(error.kind(), format!("could not read `{path}`: {error}"))
+                    });
+                }
+            }
+        }
+        Ok(StoredArtifact::Absent)
     }
 }

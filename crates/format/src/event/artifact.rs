@@ -104,6 +104,12 @@ pub fn storage_uri(hash: &Hash) -> String {
     format!("artifacts/sha256/{first}/{second}/{hex}")
 }
 
+/// Where the bytes of the artifact `hash` may lie until they are in their place, relative to the store.
+#[must_use]
+pub fn new_uri(hash: &Hash) -> String {
+    format!("artifacts/new/{}", hash.to_hex())
+}
+
 /// The members of a descriptor.
 pub static ARTIFACT_DESCRIPTOR: Fields = Fields {
     name: "ArtifactDescriptor",

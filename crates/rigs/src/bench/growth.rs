@@ -94,6 +94,10 @@ impl Disk for CountingDisk {
         OsDisk.rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        OsDisk.link(from, to)
+    }
+
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         OsDisk.remove(path)
     }

@@ -64,6 +64,10 @@ impl Disk for OsDisk {
         std::fs::rename(from, to).map_err(|error| DiskError::new(Op::Rename, to, error))
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        std::fs::hard_link(from, to).map_err(|error| DiskError::new(Op::Link, to, error))
+    }
+
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         std::fs::remove_file(path).map_err(|error| DiskError::new(Op::Remove, path, error))
     }

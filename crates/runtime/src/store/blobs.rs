@@ -1,4 +1,7 @@
-//! Artifacts on files: written beside their place, synced, renamed, and the name synced.
+//! Artifacts on files: stored in `artifacts/new`, which makes them durable, and found in their places.
+//!
+//! How they get from the one to the other is told in `fresh`. Whatever is in its place is durable, so
+//! finding it there is all that it takes to have stored it.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -8,6 +11,7 @@ use countersign_format::hash::Hash;
 use sha2::{Digest as _, Sha256};
 
 use super::file::{FileStore, Inner};
+use super::fresh::Temp;
 use super::lines::CHUNK_BYTES;
 use super::{Blobs, StoreError};
 use crate::disk::{Access, DiskError, DiskFile, Kind, Op};
@@ -49,7 +53,7 @@ impl Blobs for FileStore {
         }
         let hash = Hash::from_bytes(hasher.finalize().into());
         if !self.inner.has_good(&hash)? {
-            keep(&self.inner, vec![(temp, hash)])?;
+            self.inner.keep_temp(temp, hash)?;
         }
         Ok((hash, len))
     }
@@ -71,25 +75,35 @@ impl Blobs for FileStore {
     }
 
     fn stat(&self, hash: &Hash) -> Result<Option<u64>, StoreError> {
-        let (_, path) = self.inner.blob_place(hash);
-        match self.inner.disk.stat(&path)? {
-            Some(found) if found.kind == Kind::File => Ok(Some(found.len)),
-            Some(_) => Err(DiskError::not_a_file(&path).into()),
-            None => Ok(None),
+        let (_, place) = self.inner.blob_place(hash);
+        let fresh = self.inner.fresh_path(hash);
+        // In its place last, too: it may have been taken there between the first look and the second.
+        for path in [&place, &fresh, &place] {
+            match self.inner.disk.stat(path)? {
+                Some(found) if found.kind == Kind::File => return Ok(Some(found.len)),
+                Some(_) => return Err(DiskError::not_a_file(path).into()),
+                None => {}
+            }
         }
+        Ok(None)
     }
 
     fn remove(&self, hash: &Hash) -> Result<bool, StoreError> {
         self.inner.check_poison()?;
-        let (dir, path) = self.inner.blob_place(hash);
+        let (dir, place) = self.inner.blob_place(hash);
         self.inner.unsettle(hash);
-        match self.inner.disk.remove(&path) {
-            Err(error) if error.is_missing() => return Ok(false),
-            done => done?,
+        let mut removed = false;
+        // Among the new ones first: nobody takes it to its place from there any more.
+        for (dir, path) in [(self.inner.fresh_dir(), self.inner.fresh_path(hash)), (dir, place)] {
+            match self.inner.disk.remove(&path) {
+                Err(error) if error.is_missing() => continue,
+                done => done?,
+            }
+            // If we die here, the artifact is gone or still there; the event says that it shall go.
+            self.inner.sync_names(&dir)?;
+            removed = true;
         }
-        // If we die here, the artifact is gone or still there; the event says that it shall go.
-        self.inner.sync_names(&dir)?;
-        Ok(true)
+        Ok(removed)
     }
 }
 
@@ -97,16 +111,22 @@ impl FileStore {
     /// Stores what is not there yet, each under the hash of its bytes.
     fn put_hashed(&self, all: &[(Hash, &[u8])]) -> Result<(), StoreError> {
         self.inner.check_poison()?;
-        let mut temps: Vec<(Temp<'_>, Hash)> = Vec::new();
+        let mut lacking: Vec<(Hash, &[u8])> = Vec::new();
         for (hash, bytes) in all {
-            if temps.iter().any(|(_, other)| other == hash) || self.inner.has_good(hash)? {
-                continue;
+            if !lacking.iter().any(|(other, _)| other == hash) && !self.inner.has_good(hash)? {
+                lacking.push((*hash, bytes));
             }
-            let temp = Temp::create(&self.inner)?;
-            temp.file.write_all_at(0, bytes)?;
-            temps.push((temp, *hash));
         }
-        keep(&self.inner, temps)
+        self.inner.keep_bytes(&lacking)
+    }
+}
+
+/// Whether a file holds the bytes with this hash.
+pub(super) fn holds(file: &dyn DiskFile, hash: &Hash) -> Result<bool, StoreError> {
+    match copy_verified(file, hash, u64::MAX, &mut std::io::sink()) {
+        Ok(_) => Ok(true),
+        Err(StoreError::Corrupt { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -139,42 +159,64 @@ fn copy_verified(
 }
 
 impl Inner {
-    fn check_poison(&self) -> Result<(), StoreError> {
+    pub(super) fn check_poison(&self) -> Result<(), StoreError> {
         if self.blobs_poisoned.load(Ordering::Acquire) {
             return Err(StoreError::Poisoned { what: "the artifacts".into() });
         }
         Ok(())
     }
 
+    /// The file of an artifact, wherever it is.
     fn open_blob(&self, hash: &Hash) -> Result<Box<dyn DiskFile>, StoreError> {
-        match self.disk.open(&self.blob_place(hash).1, Access::Read) {
-            Err(error) if error.is_missing() => Err(StoreError::Missing { hash: *hash }),
-            file => Ok(file?),
+        let (_, place) = self.blob_place(hash);
+        let fresh = self.fresh_path(hash);
+        // In its place last, too: it may have been taken there between the first look and the second.
+        for path in [&place, &fresh, &place] {
+            match self.open_if_there(path)? {
+                // What is not whole among the new ones was never stored.
+                Some(file) if *path == fresh && !holds(&*file, hash)? => {}
+                Some(file) => return Ok(file),
+                None => {}
+            }
+        }
+        Err(StoreError::Missing { hash: *hash })
+    }
+
+    pub(super) fn open_if_there(
+        &self,
+        path: &Path,
+    ) -> Result<Option<Box<dyn DiskFile>>, DiskError> {
+        match self.disk.open(path, Access::Read) {
+            Err(error) if error.is_missing() => Ok(None),
+            file => file.map(Some),
         }
     }
 
     /// Whether the artifact is there, undamaged and durable. Damage counts as absence, so that the
     /// good bytes replace it.
     fn has_good(&self, hash: &Hash) -> Result<bool, StoreError> {
-        let copied = self
-            .open_blob(hash)
-            .and_then(|file| copy_verified(&*file, hash, u64::MAX, &mut std::io::sink()));
-        match copied {
-            Ok(_) => {}
-            Err(StoreError::Missing { .. } | StoreError::Corrupt { .. }) => return Ok(false),
-            Err(error) => return Err(error),
+        let place = self.open_if_there(&self.blob_place(hash).1)?;
+        if let Some(file) = place
+            && holds(&*file, hash)?
+        {
+            return Ok(true);
         }
-        // Its writer synced the bytes before they got their name, but may have died, or not yet
-        // come to, syncing the name.
+        let Some(fresh) = self.open_if_there(&self.fresh_path(hash))? else { return Ok(false) };
+        if !holds(&*fresh, hash)? {
+            return Ok(false);
+        }
+        // Whoever writes it may have died, or not yet come to, syncing it.
         if !self.is_settled(hash) {
-            self.sync_names(&self.blob_place(hash).0)?;
+            fresh.sync_data().map_err(|error| self.blob_error(error))?;
+            self.sync_names(&self.fresh_dir())?;
             self.settle(*hash);
         }
+        self.await_place(&[*hash]);
         Ok(true)
     }
 
     /// Does something that needs directories; once more if one of them was removed behind our back.
-    fn again_if_missing<T>(
+    pub(super) fn again_if_missing<T>(
         &self,
         mut work: impl FnMut() -> Result<T, DiskError>,
     ) -> Result<T, StoreError> {
@@ -186,79 +228,15 @@ impl Inner {
         tried.map_err(|error| self.blob_error(error))
     }
 
-    fn sync_names(&self, dir: &Path) -> Result<(), StoreError> {
+    pub(super) fn sync_names(&self, dir: &Path) -> Result<(), StoreError> {
         self.disk.sync_dir(dir).map_err(|error| self.blob_error(error))
     }
 
     /// After a failed sync the system may take for written what is not.
-    fn blob_error(&self, error: DiskError) -> StoreError {
+    pub(super) fn blob_error(&self, error: DiskError) -> StoreError {
         if matches!(error.op, Op::SyncDir | Op::SyncData) {
             self.poison_blobs();
         }
         error.into()
-    }
-}
-
-/// A file that has no name of its own yet, and is removed unless it gets one.
-struct Temp<'a> {
-    inner: &'a Inner,
-    path: std::path::PathBuf,
-    file: Box<dyn DiskFile>,
-    named: bool,
-}
-
-impl<'a> Temp<'a> {
-    fn create(inner: &'a Inner) -> Result<Self, StoreError> {
-        let create = || {
-            inner.ensure_temp_dir()?;
-            crate::disk::create_temp(&*inner.disk, &inner.temp_dir())
-        };
-        let (path, file) = inner.again_if_missing(create)?;
-        Ok(Self { inner, path, file, named: false })
-    }
-}
-
-/// Makes the contents durable, then gives them their names, then makes the names durable.
-///
-/// Directories are made before the contents are synced, and their names synced after them: where a
-/// file system writes one journal, the first sync does the work of those that follow.
-fn keep(inner: &Inner, temps: Vec<(Temp<'_>, Hash)>) -> Result<(), StoreError> {
-    let mut made = Vec::new();
-    for (_, hash) in &temps {
-        let (dir, _) = inner.blob_place(hash);
-        let more = inner.again_if_missing(|| inner.make_dir(&dir))?;
-        // What two of them need is made once, and stands where the first of them needs it.
-        made.extend(more.into_iter().filter(|path| !made.contains(path)).collect::<Vec<_>>());
-    }
-    for (temp, _) in &temps {
-        temp.file.sync_data().map_err(|error| inner.blob_error(error))?;
-    }
-    // If we die here, files without names of their own are left; `remove_leftovers` finds them.
-    inner.settle_dirs(made).map_err(|error| inner.blob_error(error))?;
-    let mut dirs = Vec::new();
-    let mut named = Vec::new();
-    for (mut temp, hash) in temps {
-        let (dir, path) = inner.blob_place(&hash);
-        inner.again_if_missing(|| {
-            inner.ensure_dir(&dir).and_then(|()| inner.disk.rename(&temp.path, &path))
-        })?;
-        temp.named = true;
-        named.push(hash);
-        if !dirs.contains(&dir) {
-            dirs.push(dir);
-        }
-    }
-    // If we die here, each artifact is there whole, or not at all.
-    dirs.iter().try_for_each(|dir| inner.sync_names(dir))?;
-    named.into_iter().for_each(|hash| inner.settle(hash));
-    Ok(())
-}
-
-impl Drop for Temp<'_> {
-    fn drop(&mut self) {
-        if !self.named {
-            // It may be left behind; nobody takes it for an artifact.
-            let _ = self.inner.disk.remove(&self.path);
-        }
     }
 }

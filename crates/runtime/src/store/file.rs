@@ -2,7 +2,8 @@
 //!
 //! One rule makes opening cheap: no file is put into a directory before the names of the directory and
 //! of all above it are durable, and nothing into a ledger before the ledger's name is. So whoever finds
-//! a file below a directory, or a ledger that is not empty, need not sync what lies above it.
+//! a file below a directory, or a ledger that is not empty, need not sync what lies above it. The
+//! places of artifacts are exempt: see `fresh`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use countersign_format::hash::Hash;
 
+use super::fresh::Waiting;
 use super::ledger::Slot;
 use super::{LedgerId, StoreError};
 use crate::disk::{Access, Disk, DiskError, DiskFile, Kind, Op};
@@ -43,6 +45,7 @@ impl FileStore {
                 slots: Mutex::default(),
                 dirs: Mutex::default(),
                 blobs: Mutex::default(),
+                waiting: Mutex::default(),
                 blobs_poisoned: AtomicBool::new(false),
                 changes: Mutex::default(),
                 looked: Mutex::default(),
@@ -106,10 +109,10 @@ impl FileStore {
     pub fn remove_leftovers(&self) -> Result<u64, StoreError> {
         let temp = self.inner.temp_dir();
         let names = match self.inner.disk.list(&temp) {
-            Err(error) if error.is_missing() => return Ok(0),
+            Err(error) if error.is_missing() => Vec::new(),
             names => names?,
         };
-        let mut removed = 0;
+        let mut removed = self.inner.remove_unfinished()?;
         for name in names {
             self.inner.disk.remove(&temp.join(name))?;
             removed += 1;
@@ -125,8 +128,9 @@ pub(super) struct Inner {
     slots: Mutex<HashMap<LedgerId, Arc<Slot>>>,
     /// Directories whose names are known to be durable, or need not be.
     dirs: Mutex<HashSet<PathBuf>>,
-    /// Artifacts whose names are known to be durable.
+    /// Artifacts among the new ones whose names are known to be durable.
     blobs: Mutex<HashSet<Hash>>,
+    pub(super) waiting: Mutex<Waiting>,
     pub(super) blobs_poisoned: AtomicBool,
     changes: Mutex<Option<Box<dyn DiskFile>>>,
     /// The length of `changes` when it was last looked at.
@@ -138,7 +142,7 @@ pub(super) struct Inner {
     watch: OnceLock<Option<Box<dyn WatchSource>>>,
 }
 
-fn not_a_directory(path: &Path) -> DiskError {
+pub(super) fn not_a_directory(path: &Path) -> DiskError {
     DiskError::new(Op::CreateDir, path, std::io::ErrorKind::NotADirectory.into())
 }
 
@@ -164,6 +168,19 @@ impl Inner {
 
     pub(super) fn temp_dir(&self) -> PathBuf {
         self.home.join("artifacts").join("tmp")
+    }
+
+    pub(super) fn fresh_dir(&self) -> PathBuf {
+        self.home.join("artifacts").join("new")
+    }
+
+    /// Where an artifact stands until the name of its place is durable.
+    pub(super) fn fresh_path(&self, hash: &Hash) -> PathBuf {
+        self.fresh_dir().join(hash.to_hex())
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        &self.home
     }
 
     /// `artifacts/sha256/ab/cd`, and the file in it.

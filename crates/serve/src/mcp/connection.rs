@@ -93,6 +93,13 @@ impl Connection {
         reply.unwrap_or_else(|| calls::broken(tool, runtime))
     }
 
+    /// Does what nobody waits for: what was stored for a call is taken to its place.
+    fn tidy_up(&self) {
+        if let Some(runtime) = self.runtime.get().map(Arc::clone) {
+            drop(tokio::task::spawn_blocking(move || runtime.workspace().store().place()));
+        }
+    }
+
     /// Asks until the question's deadline, or until nobody is there any more to answer.
     async fn ask(
         &self,
@@ -181,6 +188,7 @@ impl ServerHandler for Connection {
         let _call = self.recorder.calls.begin();
         let arguments = request.arguments.unwrap_or_default();
         let reply = self.answer(tool, arguments, client, &context).await;
+        self.tidy_up();
         Ok(CallToolResponse::from(in_both_forms(reply)))
     }
 

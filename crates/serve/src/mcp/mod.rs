@@ -48,6 +48,7 @@ impl Recorder {
     /// A recorder for this workspace.
     #[must_use]
     pub fn new(setup: McpSetup) -> Self {
+        setup.workspace.store().place_when_told();
         Self { setup, calls: Calls::default() }
     }
 

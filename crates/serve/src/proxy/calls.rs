@@ -190,6 +190,7 @@ impl Relay {
         }
         let head = Head::Request { id: id.clone(), method: CALL.to_owned(), params };
         self.to_server(line, Some(&head));
+        self.tidy_up();
     }
 
     fn ask(self: &Arc<Self>, asked: AskedCall) {
@@ -325,6 +326,12 @@ impl Relay {
                 self.to_client(&words::refusal(id, as_task, &words::unkept(&tool, &why)));
             }
         }
+        self.tidy_up();
+    }
+
+    /// Does what nobody waits for: what was stored for a call is taken to its place.
+    fn tidy_up(&self) {
+        self.setup.workspace.store().place();
     }
 
     /// Nobody will answer a request any more: the client is told why, and a call is recorded as one of

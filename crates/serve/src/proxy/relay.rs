@@ -94,6 +94,7 @@ impl Relay {
         let no_secret = |error: getrandom::Error| ProxyError::Start(error.into());
         let mut binding = [0; 16];
         getrandom::fill(&mut binding).map_err(no_secret)?;
+        setup.workspace.store().place_when_told();
         Ok(Self {
             binding,
             lists: ToolLists::of(setup.workspace.clone()),

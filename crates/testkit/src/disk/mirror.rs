@@ -82,6 +82,12 @@ impl Disk for MirroredDisk {
         done
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        let done = self.sim.link(from, to);
+        self.reflect(to);
+        done
+    }
+
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         let done = self.sim.remove(path);
         self.reflect(path);

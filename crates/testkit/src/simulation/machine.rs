@@ -185,6 +185,10 @@ impl Disk for ProcessDisk {
         self.run(Op::Rename, to, |disk| disk.rename(from, to))
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        self.run(Op::Link, to, |disk| disk.link(from, to))
+    }
+
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         self.run(Op::Remove, path, |disk| disk.remove(path))
     }

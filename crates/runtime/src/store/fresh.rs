@@ -1,0 +1,283 @@
+//! Artifacts that are new: how they become durable at once, and get to their places later.
+//!
+//! An artifact's place is in two directories of its own, most of the time, which would have to be made
+//! and synced for each. So it is stored in `artifacts/new` under its hash, where one sync of the file
+//! and one of the directory make it durable; then its place becomes one more name of it. Once in a
+//! while the names of all places are synced together, and those in `new` are taken away.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use countersign_format::hash::Hash;
+
+use super::StoreError;
+use super::blobs::holds;
+use super::file::{FileStore, Inner, lock, not_a_directory};
+use crate::disk::{Access, DiskError, DiskFile, Kind, create_temp};
+
+/// Artifacts that may wait for their places.
+const WAITING_MAX: usize = 32;
+
+/// What waits for its place.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    hashes: Vec<Hash>,
+    /// Whether the owner of the store says when.
+    told: bool,
+}
+
+impl FileStore {
+    /// From now on artifacts get to their places when [`FileStore::place`] is called, or when many
+    /// wait for it. For those whom somebody waits for, and who have time once they have answered.
+    pub fn place_when_told(&self) {
+        lock(&self.inner.waiting).told = true;
+    }
+
+    /// Takes what was stored to its place. It is durable before, and found before; where it cannot be
+    /// taken there, it stays where it is.
+    pub fn place(&self) {
+        self.inner.place_all();
+    }
+
+    /// Makes the places of all new artifacts durable, and says how many there were.
+    ///
+    /// # Errors
+    /// The disk failed; the artifacts are still where they were.
+    pub fn settle_places(&self) -> Result<u64, StoreError> {
+        self.inner.settle_places()
+    }
+}
+
+impl Inner {
+    /// Stores bytes under their hashes. When it returns, they survive power loss.
+    pub(super) fn keep_bytes(&self, all: &[(Hash, &[u8])]) -> Result<(), StoreError> {
+        if all.is_empty() {
+            return Ok(());
+        }
+        let mut written = Vec::new();
+        for (hash, bytes) in all {
+            written.push(self.write_fresh(hash, bytes)?);
+        }
+        for fresh in &written {
+            fresh.file.sync_data().map_err(|error| self.blob_error(error))?;
+        }
+        // If we die here, each of them is there or not; nobody was told.
+        self.sync_names(&self.fresh_dir())?;
+        let hashes: Vec<Hash> = all.iter().map(|(hash, _)| *hash).collect();
+        hashes.iter().for_each(|hash| self.settle(*hash));
+        self.await_place(&hashes);
+        Ok(())
+    }
+
+    /// Stores what was written to a file without a name. When it returns, it survives power loss.
+    pub(super) fn keep_temp(&self, temp: Temp<'_>, hash: Hash) -> Result<(), StoreError> {
+        let temp = self.name_fresh(temp, &hash)?;
+        drop(temp);
+        self.sync_names(&self.fresh_dir())?;
+        self.settle(hash);
+        self.await_place(&[hash]);
+        Ok(())
+    }
+
+    /// A new file with these bytes, not durable yet.
+    fn write_fresh(&self, hash: &Hash, bytes: &[u8]) -> Result<Temp<'_>, StoreError> {
+        let path = self.fresh_path(hash);
+        let opened = self.in_fresh_dir(|| match self.disk.open(&path, Access::CreateNew) {
+            Err(error) if error.is_taken() => Ok(None),
+            file => file.map(Some),
+        })?;
+        let mut fresh = match opened {
+            // It stays even if it does not get whole: by then the name may be another writer's, who
+            // found it torn, put the same bytes there, and told somebody so.
+            Some(file) => Temp { inner: self, path, file, kept: true },
+            None => Temp::create(self)?,
+        };
+        fresh.file.write_all_at(0, bytes)?;
+        // Somebody writes the same at this moment, or died over it: what stands there is not whole.
+        if fresh.path != self.fresh_path(hash) {
+            fresh = self.name_fresh(fresh, hash)?;
+        }
+        Ok(fresh)
+    }
+
+    /// Gives a file its name among the new ones, once its bytes are durable.
+    fn name_fresh<'a>(&self, mut temp: Temp<'a>, hash: &Hash) -> Result<Temp<'a>, StoreError> {
+        temp.file.sync_data().map_err(|error| self.blob_error(error))?;
+        let path = self.fresh_path(hash);
+        self.in_fresh_dir(|| self.disk.rename(&temp.path, &path))?;
+        temp.kept = true;
+        temp.path = path;
+        Ok(temp)
+    }
+
+    fn in_fresh_dir<T>(
+        &self,
+        mut work: impl FnMut() -> Result<T, DiskError>,
+    ) -> Result<T, StoreError> {
+        let dir = self.fresh_dir();
+        self.again_if_missing(|| self.ensure_dir(&dir).and_then(|()| work()))
+    }
+
+    /// Notes artifacts that are durable and not in their places yet.
+    pub(super) fn await_place(&self, hashes: &[Hash]) {
+        let mut waiting = lock(&self.waiting);
+        waiting.hashes.extend(hashes);
+        let later = waiting.told && waiting.hashes.len() < WAITING_MAX;
+        drop(waiting);
+        if !later {
+            self.place_all();
+        }
+    }
+
+    pub(super) fn place_all(&self) {
+        let hashes = std::mem::take(&mut lock(&self.waiting).hashes);
+        let mut settles = false;
+        for hash in hashes {
+            // It stays among the new ones, where everybody looks too.
+            let _ = self.place_one(&hash);
+            // One in so many, whichever process it comes from: nobody has to count.
+            settles |= hash.as_bytes().first() == Some(&0);
+        }
+        if settles {
+            // What is not settled now is settled next time.
+            let _ = self.settle_places();
+        }
+    }
+
+    /// Gives a new artifact, which is durable, its place as one more name.
+    fn place_one(&self, hash: &Hash) -> Result<(), StoreError> {
+        let (dir, place) = self.blob_place(hash);
+        let fresh = self.fresh_path(hash);
+        let linked = match self.disk.link(&fresh, &place) {
+            Err(error) if error.is_missing() => {
+                self.make_place(&dir)?;
+                self.disk.link(&fresh, &place)
+            }
+            linked => linked,
+        };
+        match linked {
+            Err(error) if error.is_taken() => {
+                let there = self.open_if_there(&place)?;
+                if there.is_none_or(|file| holds(&*file, hash).unwrap_or(true)) {
+                    return Ok(());
+                }
+                // Damaged since: the good bytes take its place.
+                self.ensure_temp_dir()?;
+                let (name, file) = create_temp(&*self.disk, &self.temp_dir())?;
+                drop(file);
+                self.disk.remove(&name)?;
+                self.disk.link(&fresh, &name)?;
+                self.disk.rename(&name, &place)?;
+                self.sync_names(&dir)
+            }
+            linked => Ok(linked?),
+        }
+    }
+
+    /// Makes the directory of a place, and those above it, without making their names durable.
+    fn make_place(&self, dir: &Path) -> Result<(), DiskError> {
+        match self.disk.stat(dir)? {
+            Some(found) if found.kind == Kind::Dir => return Ok(()),
+            Some(_) => return Err(not_a_directory(dir)),
+            None => {}
+        }
+        if let Some(above) = dir.parent().filter(|above| *above != self.home()) {
+            self.make_place(above)?;
+        }
+        match self.disk.create_dir(dir) {
+            Err(error) if !error.is_taken() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what somebody died over. Only while no one writes: it may be what is being written.
+    pub(super) fn remove_unfinished(&self) -> Result<u64, StoreError> {
+        self.settle_places()?;
+        let mut removed = 0;
+        for hash in self.fresh_hashes()? {
+            let path = self.fresh_path(&hash);
+            if let Some(file) = self.open_if_there(&path)?
+                && !holds(&*file, &hash)?
+            {
+                self.disk.remove(&path)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn fresh_hashes(&self) -> Result<Vec<Hash>, DiskError> {
+        let names = match self.disk.list(&self.fresh_dir()) {
+            Err(error) if error.is_missing() => return Ok(Vec::new()),
+            names => names?,
+        };
+        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
+    }
+
+    fn settle_places(&self) -> Result<u64, StoreError> {
+        self.check_poison()?;
+        let mut dirs: BTreeSet<PathBuf> = BTreeSet::new();
+        let mut placed = Vec::new();
+        for hash in self.fresh_hashes()? {
+            let path = self.fresh_path(&hash);
+            let Some(file) = self.open_if_there(&path)? else { continue };
+            // One that is not whole is being written, or was left by somebody who died over it.
+            if !holds(&*file, &hash)? {
+                continue;
+            }
+            file.sync_data().map_err(|error| self.blob_error(error))?;
+            if self.place_one(&hash).is_ok() {
+                let (dir, _) = self.blob_place(&hash);
+                dirs.extend(
+                    dir.ancestors().take_while(|it| *it != self.home()).map(Path::to_owned),
+                );
+                placed.push(path);
+            }
+        }
+        for dir in &dirs {
+            self.sync_names(dir)?;
+        }
+        // If we die here, they have two names each, both durable. Whether the removal is, is no matter.
+        for path in &placed {
+            match self.disk.remove(path) {
+                Err(error) if !error.is_missing() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(placed.len() as u64)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.place_all();
+    }
+}
+
+/// A file that is not kept yet, and is removed unless it is.
+pub(super) struct Temp<'a> {
+    inner: &'a Inner,
+    path: PathBuf,
+    pub(super) file: Box<dyn DiskFile>,
+    kept: bool,
+}
+
+impl<'a> Temp<'a> {
+    pub(super) fn create(inner: &'a Inner) -> Result<Self, StoreError> {
+        let create = || {
+            inner.ensure_temp_dir()?;
+            create_temp(&*inner.disk, &inner.temp_dir())
+        };
+        let (path, file) = inner.again_if_missing(create)?;
+        Ok(Self { inner, path, file, kept: false })
+    }
+}
+
+impl Drop for Temp<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            // It may be left behind; nobody takes it for an artifact.
+            let _ = self.inner.disk.remove(&self.path);
+        }
+    }
+}
