@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::condition::FileFact;
 use super::draft::{silence, under_way};
-use super::plan::{AnswerForm, FlowPlan, FlowRoute, StepBy, WayOut};
+use super::plan::{AnswerForm, FlowPlan, StepBy, WayOut};
+use super::route::FlowRoute;
 use super::step::{AskedFor, Due, FileChange, StepPhase, StepRun};
 use super::{FlowRefusal, FlowState, is};
 use crate::Refusal;

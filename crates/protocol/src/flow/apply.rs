@@ -8,9 +8,8 @@ use countersign_format::hash::Hash;
 use serde_json::Value;
 
 use super::admit::{applying, called, trouble};
-use super::plan::{
-    AgentStep, FlowLoop, FlowPlan, FlowRoute, OnEscalate, OnNo, OnRetry, StepBy, WayOut,
-};
+use super::plan::{AgentStep, FlowPlan, OnEscalate, OnNo, OnRetry, StepBy, WayOut};
+use super::route::{FlowLoop, FlowRoute};
 use super::step::{
     AskedFor, Due, FileChange, Heard, OpenQuestion, PersonsWord, Said, StepPhase, StepRun,
 };

@@ -10,6 +10,7 @@ mod condition;
 mod draft;
 mod plan;
 mod refusal;
+mod route;
 mod scope;
 mod step;
 
@@ -27,9 +28,10 @@ pub use command::{FlowCommand, FlowOpening, StepReturn};
 pub use condition::{FileAsked, FileFact, StepAsked, StepCondition};
 pub use plan::{
     ANSWER_BYTES_MAX, AgentStep, AnswerForm, ApprovalStep, FLOW_STEPS_MAX, FlowBudget, FlowPlan,
-    FlowRoute, FlowStep, OnEscalate, OnNo, OnRetry, PlanFault, RESERVED_STEPS, StepBy, WayOut,
+    FlowStep, OnEscalate, OnNo, OnRetry, PlanFault, RESERVED_STEPS, StepBy, WayOut,
 };
 pub use refusal::FlowRefusal;
+pub use route::FlowRoute;
 pub use scope::{FEATURE, PatternFault, PatternReach, WritePattern, check_feature};
 pub use step::{
     AskedFor, Due, FileChange, Heard, OpenQuestion, PersonsWord, Said, StepPhase, StepRun,

@@ -84,13 +84,15 @@ impl Agent {
         for _ in 0..pairs {
             self.number += 1;
             let number = self.number;
+            let file = format!("src/part{}.rs", number % 16);
             let mut change = json!({
                 "action_type": "code_edit",
                 "description": format!("make the order of members stable, step {number}"),
-                "files_affected": [format!("src/part{}.rs", number % 16)],
-                "diff_text": format!("--- a/src/x.rs\n+++ b/src/x.rs\n@@ -1 +1 @@\n-{number}\n+{}\n", number + 1),
+                "files_affected": [file],
+                "diff_text": format!("--- a/{file}\n+++ b/{file}\n@@ -1 +1 @@\n-{number}\n+{}\n", number + 1),
             });
             let verdict = self.server.call("capseal_gate", &change);
+            assert_eq!(verdict.get("decision"), Some(&json!("approve")), "{verdict}");
             let report = json!({
                 "tool_name": "edit", "success": true, "duration_ms": 5,
                 "output": format!("changed line {number}"), "gate_token": verdict.get("gate_token"),
@@ -145,11 +147,12 @@ impl Syncs {
         // What was stored by the first run is not stored again by the second.
         agent.number = pairs as u64 * 1_000;
         agent.act(pairs);
+        // What it makes durable when it ends, nobody waits for.
+        let text = fs::read_to_string(&list).map_err(|error| error.to_string())?;
         let ended = agent.server.end();
         if ended.0 != Some(0) {
             return Err(format!("the server under strace ended otherwise: {}", ended.1));
         }
-        let text = fs::read_to_string(&list).map_err(|error| error.to_string())?;
         Ok(Self::read(&text))
     }
 

@@ -103,11 +103,12 @@ fn syncs(home: &Home, calls: usize) -> Result<Syncs, String> {
     // What was stored by the first run is not stored again by the second.
     caller.number = calls as u64 * 1_000;
     caller.call(calls);
+    // What it makes durable when it ends, nobody waits for.
+    let text = std::fs::read_to_string(&list).map_err(|error| error.to_string())?;
     let ended = caller.server.end();
     if ended.0 != Some(0) {
         return Err(format!("the proxy under strace ended otherwise: {}", ended.1));
     }
-    let text = std::fs::read_to_string(&list).map_err(|error| error.to_string())?;
     Ok(Syncs::read(&text))
 }
 

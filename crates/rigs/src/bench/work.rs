@@ -139,8 +139,12 @@ impl Board {
     }
 
     fn run(&self, arguments: &[&str]) -> Result<(), String> {
-        let ended = self.command(arguments).status().map_err(|error| error.to_string())?;
-        if ended.success() { Ok(()) } else { Err(format!("{arguments:?} ended with {ended}")) }
+        let ended = self.command(arguments).output().map_err(|error| error.to_string())?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        Err(format!("{arguments:?} ended with {}: {said}", ended.status))
     }
 
     /// How long the board takes, start of the process included.

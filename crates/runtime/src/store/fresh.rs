@@ -16,7 +16,10 @@ use super::file::{FileStore, Inner, lock, not_a_directory};
 use crate::disk::{Access, DiskError, DiskFile, Kind, create_temp};
 
 /// Artifacts that may wait for their places.
-const WAITING_MAX: usize = 32;
+const WAITING_MAX: usize = 256;
+/// As many are worth taking there. Each takes directories of its own, most of the time, and whoever
+/// syncs anything at the same moment waits for those as well.
+const WAITING_MANY: usize = 64;
 
 /// What waits for its place.
 #[derive(Debug, Default)]
@@ -27,16 +30,25 @@ pub(super) struct Waiting {
 }
 
 impl FileStore {
-    /// From now on artifacts get to their places when [`FileStore::place`] is called, or when many
-    /// wait for it. For those whom somebody waits for, and who have time once they have answered.
+    /// From now on artifacts get to their places when [`FileStore::place_if_many`] is called, when too
+    /// many wait for it, or in the end. For those whom somebody waits for, and who have time once they
+    /// have answered.
     pub fn place_when_told(&self) {
         lock(&self.inner.waiting).told = true;
     }
 
-    /// Takes what was stored to its place. It is durable before, and found before; where it cannot be
-    /// taken there, it stays where it is.
-    pub fn place(&self) {
-        self.inner.place_all();
+    /// Whether many wait for their places.
+    #[must_use]
+    pub fn many_wait(&self) -> bool {
+        lock(&self.inner.waiting).hashes.len() >= WAITING_MANY
+    }
+
+    /// Takes what was stored to its place, if that is worth it. It is durable before, and found before;
+    /// where it cannot be taken there, it stays where it is.
+    pub fn place_if_many(&self) {
+        if self.many_wait() {
+            self.inner.place_all();
+        }
     }
 
     /// Makes the places of all new artifacts durable, and says how many there were.

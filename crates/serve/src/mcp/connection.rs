@@ -95,8 +95,9 @@ impl Connection {
 
     /// Does what nobody waits for: what was stored for a call is taken to its place.
     fn tidy_up(&self) {
-        if let Some(runtime) = self.runtime.get().map(Arc::clone) {
-            drop(tokio::task::spawn_blocking(move || runtime.workspace().store().place()));
+        let runtime = self.runtime.get().filter(|it| it.workspace().store().many_wait());
+        if let Some(runtime) = runtime.map(Arc::clone) {
+            drop(tokio::task::spawn_blocking(move || runtime.workspace().store().place_if_many()));
         }
     }
 

@@ -331,7 +331,7 @@ impl Relay {
 
     /// Does what nobody waits for: what was stored for a call is taken to its place.
     fn tidy_up(&self) {
-        self.setup.workspace.store().place();
+        self.setup.workspace.store().place_if_many();
     }
 
     /// Nobody will answer a request any more: the client is told why, and a call is recorded as one of
