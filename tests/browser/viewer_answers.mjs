@@ -91,11 +91,21 @@ export async function run(bench) {
     same((await lastOf(workspace, traces.specify, 'answer_given')).payload.answer, false);
   }, { allowed: [/409|404/] }));
 
+  await check('a no to a blocked item leaves it as it is, and nothing is called recorded',
+    () => bench.visit(server, '/questions', async (page) => {
+    const { items: waiting } = await (await server.api('/questions')).json();
+    const blocked = card(waiting.find((one) => one.trace_id === items.blocked).id);
+    const before = (await workspace.events(items.blocked)).length;
+    await page.click(`${blocked} button.no`);
+    await page.waitText('not recorded', { selector: '.outcomes .answered' });
+    same((await workspace.events(items.blocked)).length, before);
+    await page.wait(`document.querySelector(${JSON.stringify(blocked)}) !== null`, { what: 'the question again' });
+  }));
+
   await check('keyboard alone: from the first page to an answer', () => bench.visit(server, '/traces', async (page) => {
     await tabTo(page, 'a[href="#/questions"]');
     await page.press('Enter');
-    await page.wait(`document.querySelector(${JSON.stringify(card(items.blocked))}) !== null
-      || document.querySelectorAll('[data-question]').length > 0`, { what: 'the questions' });
+    await page.wait("document.querySelectorAll('[data-question]').length > 0", { what: 'the questions' });
     await page.wait('document.activeElement.tagName === "H1"');
     await tabTo(page, '.answer input');
     await page.type('by hand');

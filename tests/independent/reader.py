@@ -696,12 +696,16 @@ class Evidence:
 
     def stored(self, digest):
         """The bytes under a hash, or None. A link is not followed, below the workspace nowhere."""
-        path = self.home
-        for step in ("artifacts", "sha256", digest[:2], digest[2:4], digest):
-            path = path / step
-            if path.is_symlink():
-                return None
-        return path.read_bytes() if path.is_file() else None
+        places = ("artifacts", "sha256", digest[:2], digest[2:4], digest), ("artifacts", "new", digest)
+        for place in places:
+            path = self.home
+            for step in place:
+                path = path / step
+                if path.is_symlink():
+                    return None
+            if path.is_file():
+                return path.read_bytes()
+        return None
 
     def meet(self, event, index, head, sound, vouched):
         for artifact in event["artifacts"]:

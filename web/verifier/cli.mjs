@@ -77,8 +77,10 @@ async function artifactAt(store, steps, hash) {
   const found = await lstat(path).catch(absent);
   if (found === null) return null;
   if (!found.isFile()) return 'not-a-file';
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const file = await open(path, flags).catch(absent);
+  if (file === null) return null;
   return (async function* bytes() {
-    const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       yield* chunks(file);
     } finally {

@@ -130,7 +130,7 @@ export async function show(main, route, context) {
     if (element) element.dataset.answered = 'yes';
     note(outcome(question, words, given), 'info');
     outcomes.firstChild.classList.add('answered');
-    context.announce(`Recorded: ${plain(words)}`);
+    context.announce(given.events?.length ? `Recorded: ${plain(words)}` : 'Nothing was recorded');
     await load();
     main.querySelector('h1').focus();
   }
@@ -177,10 +177,13 @@ function aboutKey(key) {
 
 function outcome(question, words, given) {
   const events = given.events ?? [];
+  if (events.length === 0) {
+    return h('span', null, badge('waiting', 'not recorded'), ' ', h('strong', null, shown(words, 300)), ': ',
+      shown(question.title, 300), '. It stays as it is, and the question stays open.');
+  }
   return h('span', null, badge('ok', 'recorded'), ' ', h('strong', null, shown(words, 300)), ': ',
-    shown(question.title, 300), '. ',
-    events.length === 0 ? 'Nothing had to be written.' : [events.length === 1 ? 'Event ' : 'Events ',
-      events.map((id) => [hash(id, { href: link(`/traces/${question.trace_id}`, { text: id }), length: 26 }), ' '])],
+    shown(question.title, 300), '. ', events.length === 1 ? 'Event ' : 'Events ',
+    events.map((id) => [hash(id, { href: link(`/traces/${question.trace_id}`, { text: id }), length: 26 }), ' ']),
     given.channel ? [' Channel: ', shown(given.channel, 80), '.'] : null);
 }
 

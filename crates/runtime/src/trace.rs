@@ -214,12 +214,13 @@ impl<S: State> Host<S> for TraceHost {
             _ => 0,
         };
         self.keep_snapshot(commit.replica, CHECKPOINT_EVERY.max(grown))?;
-        if commit.replica.state.ended().is_some() {
+        let told = self.tell_log(commit);
+        if commit.ended_before.is_none() && commit.replica.state.ended().is_some() {
             // What has ended is looked at by others, who may know nothing of artifacts that are new.
             // Where that fails they are no less durable.
             let _ = self.store.settle_places();
         }
-        self.tell_log(commit)
+        told
     }
 }
 

@@ -26,6 +26,8 @@ use world::{NameChange, Node, World};
 
 /// Interrupted by a signal.
 pub const EINTR: i32 = 4;
+/// Not permitted, or not here.
+pub const EPERM: i32 = 1;
 /// Input or output error.
 pub const EIO: i32 = 5;
 /// No space left on the device.

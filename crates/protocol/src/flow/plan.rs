@@ -298,6 +298,9 @@ pub enum PlanFault {
          the step that closes the other"
     )]
     Overlap(String),
+    /// More ways back than anybody could follow.
+    #[error("too many steps wait for too many that lead back: let fewer steps lead back")]
+    Entangled,
     /// A bound of nothing.
     #[error("step `{0}` has a bound of 0")]
     NoBound(String),

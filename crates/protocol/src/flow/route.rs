@@ -1,6 +1,6 @@
 //! The ways through a plan: what each step needs and waits for, and what runs again together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,9 @@ use super::condition::StepCondition;
 use super::plan::{
     AgentStep, FLOW_STEPS_MAX, FlowPlan, FlowStep, PlanFault, RESERVED_STEPS, StepBy,
 };
+
+/// How much of who waits for whose loops is looked at. Plans that people write come nowhere near.
+const EDGES_MAX: usize = 10_000_000;
 
 /// A plan whose references all lead somewhere.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -229,7 +232,10 @@ impl FlowRoute {
             }
             closers.entry(target).or_default().push(at);
         }
-        for (target, closers) in closers {
+        // For each step, the loops for which it waits.
+        let mut awaited = vec![Vec::new(); self.needs.len()];
+        let mut left = EDGES_MAX;
+        for (number, (target, closers)) in closers.into_iter().enumerate() {
             let after = self.from_on(target);
             let mut body = vec![false; after.len()];
             for &closer in &closers {
@@ -243,59 +249,86 @@ impl FlowRoute {
                 // What follows those waits for them, and so for the loop.
                 if !within(&at)
                     && needs.iter().any(within)
-                    && let Some(waits) = self.waits.get_mut(at)
+                    && let (Some(waits), Some(awaited)) =
+                        (self.waits.get_mut(at), awaited.get_mut(at))
                 {
+                    left = left.checked_sub(closers.len()).ok_or(PlanFault::Entangled)?;
                     waits.extend(closers.iter().filter(|closer| !needs.contains(closer)));
+                    awaited.push(number);
                 }
             }
             self.loops.insert(target, FlowLoop { closers, body });
         }
-        self.wait_for_outer_loops();
-        Ok(())
+        self.wait_for_outer_loops(&awaited, left)
     }
 
-    /// What waits for a step that may lead back also waits for those that may let that step run again,
-    /// but for those that come after the one that waits.
-    fn wait_for_outer_loops(&mut self) {
-        let loops = std::mem::take(&mut self.loops);
-        let mut found = true;
-        while std::mem::take(&mut found) {
-            for FlowLoop { closers, body } in loops.values() {
-                let within = |at: &usize| body.get(*at) == Some(&true);
-                let outside = |at: &usize| {
-                    !within(at)
-                        && self.waits(*at).iter().any(within)
-                        && !closers.iter().all(|closer| self.follows(*at, *closer))
-                };
-                let outside: Vec<usize> = (0..self.waits.len()).filter(outside).collect();
-                if outside.is_empty() {
-                    continue;
-                }
-                for &closer in closers {
-                    let before = self.waited_for(closer);
-                    for &at in &outside {
-                        if self.follows(at, closer) || before.get(at) == Some(&true) {
-                            continue;
-                        }
-                        if let Some(waits) = self.waits.get_mut(at) {
-                            waits.push(closer);
-                            found = true;
-                        }
+    /// What waits for a loop also waits for those that may let it go round again, but for those that
+    /// come after the one that waits.
+    fn wait_for_outer_loops(
+        &mut self,
+        awaited: &[Vec<usize>],
+        mut left: usize,
+    ) -> Result<(), PlanFault> {
+        let all = std::mem::take(&mut self.loops);
+        let loops: Vec<&FlowLoop> = all.values().collect();
+        let outer: Vec<Vec<usize>> = loops.iter().map(|one| outer_loops(one, &loops)).collect();
+        let mut waited_by = vec![Vec::new(); self.needs.len()];
+        for (at, waits) in self.waits.iter().enumerate() {
+            for &other in waits {
+                push_at(&mut waited_by, other, at);
+            }
+        }
+        for (at, awaited) in awaited.iter().enumerate() {
+            let mut met = vec![false; loops.len()];
+            let mut open = awaited.clone();
+            let mut closers: BTreeSet<usize> = BTreeSet::new();
+            while let Some(number) = open.pop() {
+                for &next in outer.get(number).into_iter().flatten() {
+                    left = left.checked_sub(1).ok_or(PlanFault::Entangled)?;
+                    let (Some(met), Some(next_loop)) = (met.get_mut(next), loops.get(next)) else {
+                        continue;
+                    };
+                    if !std::mem::replace(met, true) && next_loop.body.get(at) != Some(&true) {
+                        closers.extend(&next_loop.closers);
+                        open.push(next);
                     }
                 }
             }
+            if closers.is_empty() {
+                continue;
+            }
+            let behind = |at: usize| {
+                let [needed, waited] = [&self.followers, &waited_by].map(|edges| edges.get(at));
+                needed.into_iter().flatten().chain(waited.into_iter().flatten())
+            };
+            left = left.checked_sub(closers.len()).ok_or(PlanFault::Entangled)?;
+            let after = reach(self.needs.len(), at, behind);
+            let known: BTreeSet<usize> =
+                self.waits(at).iter().chain(self.needs(at)).copied().collect();
+            for closer in closers.difference(&known).copied() {
+                if after.get(closer) != Some(&true) {
+                    push_at(&mut self.waits, at, closer);
+                    push_at(&mut waited_by, closer, at);
+                }
+            }
         }
-        self.loops = loops;
+        self.loops = all;
+        Ok(())
     }
+}
 
-    /// Whether the step at this place needs the other one or waits for it.
-    fn follows(&self, at: usize, other: usize) -> bool {
-        self.waits(at).contains(&other) || self.needs(at).contains(&other)
-    }
+/// The other loops, by number, in which one that sends this one back lies.
+fn outer_loops(one: &FlowLoop, loops: &[&FlowLoop]) -> Vec<usize> {
+    let contains = |other: &FlowLoop| {
+        one.closers.iter().any(|closer| other.body.get(*closer) == Some(&true))
+    };
+    let others = loops.iter().enumerate().filter(|(_, other)| !std::ptr::eq(**other, one));
+    others.filter(|(_, other)| contains(other)).map(|(number, _)| number).collect()
+}
 
-    /// For each step, whether the one at this place needs it or waits for it, or is it.
-    fn waited_for(&self, at: usize) -> Vec<bool> {
-        reach(self.needs.len(), at, |at| self.needs(at).iter().chain(self.waits(at)))
+fn push_at(edges: &mut [Vec<usize>], from: usize, to: usize) {
+    if let Some(edges) = edges.get_mut(from) {
+        edges.push(to);
     }
 }
 

@@ -132,6 +132,8 @@ impl Board {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(product::binary());
         command.arg("--home").arg(self.home.below("home")).args(arguments);
+        // Evidence is written to where it runs.
+        command.current_dir(self.home.below("."));
         command.env("COUNTERSIGN_CONFIG", self.home.below("config"));
         command.env("AGENT_EXIT_PROTOCOL_ENABLED", "true");
         command.stdin(Stdio::null()).stdout(Stdio::null());

@@ -91,17 +91,24 @@ impl Blobs for FileStore {
     fn remove(&self, hash: &Hash) -> Result<bool, StoreError> {
         self.inner.check_poison()?;
         let (dir, place) = self.inner.blob_place(hash);
+        let _lock = self.inner.lock_names()?;
         self.inner.unsettle(hash);
         let mut removed = false;
         // Among the new ones first: nobody takes it to its place from there any more.
         for (dir, path) in [(self.inner.fresh_dir(), self.inner.fresh_path(hash)), (dir, place)] {
             match self.inner.disk.remove(&path) {
-                Err(error) if error.is_missing() => continue,
-                done => done?,
+                Err(error) if error.is_missing() => {}
+                done => {
+                    done?;
+                    removed = true;
+                }
             }
-            // If we die here, the artifact is gone or still there; the event says that it shall go.
-            self.inner.sync_names(&dir)?;
-            removed = true;
+            // If we die here, the artifact is gone or still there; the event says that it shall go. A
+            // name that somebody else took away may still come back, so it is synced in any case.
+            match self.inner.disk.sync_dir(&dir) {
+                Err(error) if error.is_missing() => {}
+                done => done.map_err(|error| self.inner.blob_error(error))?,
+            }
         }
         Ok(removed)
     }
@@ -201,18 +208,13 @@ impl Inner {
         {
             return Ok(true);
         }
-        let Some(fresh) = self.open_if_there(&self.fresh_path(hash))? else { return Ok(false) };
-        if !holds(&*fresh, hash)? {
+        // Whoever wrote it may have died before it was durable, or failed to make it durable: only what
+        // this store has synced itself is trusted before it is in its place.
+        if !self.is_settled(hash) {
             return Ok(false);
         }
-        // Whoever writes it may have died, or not yet come to, syncing it.
-        if !self.is_settled(hash) {
-            fresh.sync_data().map_err(|error| self.blob_error(error))?;
-            self.sync_names(&self.fresh_dir())?;
-            self.settle(*hash);
-        }
-        self.await_place(&[*hash]);
-        Ok(true)
+        let fresh = self.open_if_there(&self.fresh_path(hash))?;
+        fresh.map_or(Ok(false), |fresh| holds(&*fresh, hash))
     }
 
     /// Does something that needs directories; once more if one of them was removed behind our back.

@@ -112,7 +112,8 @@ impl FileStore {
             Err(error) if error.is_missing() => Vec::new(),
             names => names?,
         };
-        let mut removed = self.inner.remove_unfinished()?;
+        self.inner.settle_places()?;
+        let mut removed = 0;
         for name in names {
             self.inner.disk.remove(&temp.join(name))?;
             removed += 1;

@@ -13,7 +13,8 @@ use countersign_format::hash::Hash;
 use super::StoreError;
 use super::blobs::holds;
 use super::file::{FileStore, Inner, lock, not_a_directory};
-use crate::disk::{Access, DiskError, DiskFile, Kind, create_temp};
+use super::lines::CHUNK_BYTES;
+use crate::disk::{Access, DiskError, DiskFile, Kind, create_temp, read_full};
 
 /// Artifacts that may wait for their places.
 const WAITING_MAX: usize = 256;
@@ -71,14 +72,17 @@ impl Inner {
             written.push(self.write_fresh(hash, bytes)?);
         }
         for fresh in &written {
-            fresh.file.sync_data().map_err(|error| self.blob_error(error))?;
+            fresh.file.sync_data().map_err(|error| {
+                // The system may take the bytes for written. Nobody is to find them whole.
+                let _ = fresh.file.set_len(0);
+                self.blob_error(error)
+            })?;
         }
         // If we die here, each of them is there or not; nobody was told.
         self.sync_names(&self.fresh_dir())?;
         let hashes: Vec<Hash> = all.iter().map(|(hash, _)| *hash).collect();
         hashes.iter().for_each(|hash| self.settle(*hash));
-        self.await_place(&hashes);
-        Ok(())
+        self.await_place(&hashes)
     }
 
     /// Stores what was written to a file without a name. When it returns, it survives power loss.
@@ -87,8 +91,7 @@ impl Inner {
         drop(temp);
         self.sync_names(&self.fresh_dir())?;
         self.settle(hash);
-        self.await_place(&[hash]);
-        Ok(())
+        self.await_place(&[hash])
     }
 
     /// A new file with these bytes, not durable yet.
@@ -130,8 +133,14 @@ impl Inner {
         self.again_if_missing(|| self.ensure_dir(&dir).and_then(|()| work()))
     }
 
-    /// Notes artifacts that are durable and not in their places yet.
-    pub(super) fn await_place(&self, hashes: &[Hash]) {
+    /// Notes artifacts that are durable and not in their places yet. Where something else is in a
+    /// place, it is replaced at once: that is where everybody looks first.
+    fn await_place(&self, hashes: &[Hash]) -> Result<(), StoreError> {
+        for hash in hashes {
+            if self.disk.stat(&self.blob_place(hash).1)?.is_some() {
+                self.place_one(hash)?;
+            }
+        }
         let mut waiting = lock(&self.waiting);
         waiting.hashes.extend(hashes);
         let later = waiting.told && waiting.hashes.len() < WAITING_MAX;
@@ -139,6 +148,7 @@ impl Inner {
         if !later {
             self.place_all();
         }
+        Ok(())
     }
 
     pub(super) fn place_all(&self) {
@@ -168,22 +178,41 @@ impl Inner {
             linked => linked,
         };
         match linked {
-            Err(error) if error.is_taken() => {
-                let there = self.open_if_there(&place)?;
-                if there.is_none_or(|file| holds(&*file, hash).unwrap_or(true)) {
-                    return Ok(());
-                }
+            Ok(()) => Ok(()),
+            Err(error) if error.is_taken() => match self.open_if_there(&place)? {
+                Some(file) if holds(&*file, hash)? => Ok(()),
                 // Damaged since: the good bytes take its place.
-                self.ensure_temp_dir()?;
-                let (name, file) = create_temp(&*self.disk, &self.temp_dir())?;
-                drop(file);
-                self.disk.remove(&name)?;
-                self.disk.link(&fresh, &name)?;
-                self.disk.rename(&name, &place)?;
-                self.sync_names(&dir)
-            }
-            linked => Ok(linked?),
+                Some(_) => self.copy_to_place(hash, &dir, &place),
+                None => Err(error.into()),
+            },
+            Err(error) if error.is_missing() => Err(error.into()),
+            // Not every file system gives a file two names.
+            Err(_) => self.copy_to_place(hash, &dir, &place),
         }
+    }
+
+    /// Puts a durable copy of a new artifact into its place, whatever is there.
+    fn copy_to_place(&self, hash: &Hash, dir: &Path, place: &Path) -> Result<(), StoreError> {
+        let fresh = self.disk.open(&self.fresh_path(hash), Access::Read)?;
+        let mut temp = Temp::create(self)?;
+        let mut room = vec![0; CHUNK_BYTES];
+        let mut at = 0;
+        loop {
+            let got = read_full(&*fresh, at, &mut room)?;
+            let piece = room.get(..got).unwrap_or_default();
+            if piece.is_empty() {
+                break;
+            }
+            temp.file.write_all_at(at, piece)?;
+            at += piece.len() as u64;
+        }
+        if !holds(&*temp.file, hash)? {
+            return Err(StoreError::Missing { hash: *hash });
+        }
+        temp.file.sync_data().map_err(|error| self.blob_error(error))?;
+        self.disk.rename(&temp.path, place)?;
+        temp.kept = true;
+        self.sync_names(dir)
     }
 
     /// Makes the directory of a place, and those above it, without making their names durable.
@@ -202,20 +231,12 @@ impl Inner {
         }
     }
 
-    /// Removes what somebody died over. Only while no one writes: it may be what is being written.
-    pub(super) fn remove_unfinished(&self) -> Result<u64, StoreError> {
-        self.settle_places()?;
-        let mut removed = 0;
-        for hash in self.fresh_hashes()? {
-            let path = self.fresh_path(&hash);
-            if let Some(file) = self.open_if_there(&path)?
-                && !holds(&*file, &hash)?
-            {
-                self.disk.remove(&path)?;
-                removed += 1;
-            }
-        }
-        Ok(removed)
+    /// Held by whoever takes names of artifacts away, so that nobody takes away another's.
+    pub(super) fn lock_names(&self) -> Result<Box<dyn DiskFile>, StoreError> {
+        let path = self.home().join("artifacts").join("lock");
+        let file = self.in_fresh_dir(|| self.disk.open(&path, Access::Create))?;
+        file.lock_exclusive()?;
+        Ok(file)
     }
 
     fn fresh_hashes(&self) -> Result<Vec<Hash>, DiskError> {
@@ -226,30 +247,39 @@ impl Inner {
         Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 
-    fn settle_places(&self) -> Result<u64, StoreError> {
+    pub(super) fn settle_places(&self) -> Result<u64, StoreError> {
         self.check_poison()?;
+        if self.fresh_hashes()?.is_empty() {
+            return Ok(0);
+        }
+        let _lock = self.lock_names()?;
+        let mut whole = Vec::new();
+        for hash in self.fresh_hashes()? {
+            // One that is not whole is being written, or was left by somebody who died over it. One
+            // that cannot be read is nobody's to settle, and no reason to leave the others.
+            let Ok(Some(file)) = self.open_if_there(&self.fresh_path(&hash)) else { continue };
+            if holds(&*file, &hash).unwrap_or(false) {
+                file.sync_data().map_err(|error| self.blob_error(error))?;
+                whole.push(hash);
+            }
+        }
+        // Whoever wrote one of them may have died before its name was durable; and once it is in its
+        // place, others take it for stored.
+        self.sync_names(&self.fresh_dir())?;
         let mut dirs: BTreeSet<PathBuf> = BTreeSet::new();
         let mut placed = Vec::new();
-        for hash in self.fresh_hashes()? {
-            let path = self.fresh_path(&hash);
-            let Some(file) = self.open_if_there(&path)? else { continue };
-            // One that is not whole is being written, or was left by somebody who died over it.
-            if !holds(&*file, &hash)? {
-                continue;
-            }
-            file.sync_data().map_err(|error| self.blob_error(error))?;
+        for hash in whole {
             if self.place_one(&hash).is_ok() {
                 let (dir, _) = self.blob_place(&hash);
-                dirs.extend(
-                    dir.ancestors().take_while(|it| *it != self.home()).map(Path::to_owned),
-                );
-                placed.push(path);
+                let above = dir.ancestors().take_while(|it| *it != self.home());
+                dirs.extend(above.map(Path::to_owned));
+                placed.push(self.fresh_path(&hash));
             }
         }
         for dir in &dirs {
             self.sync_names(dir)?;
         }
-        // If we die here, they have two names each, both durable. Whether the removal is, is no matter.
+        // If we die here, they have two names each, both durable.
         for path in &placed {
             match self.disk.remove(path) {
                 Err(error) if !error.is_missing() => return Err(error.into()),

@@ -21,8 +21,11 @@ use crate::writer::WriteError;
 
 /// The longest wait. The store wakes up by itself when something comes.
 const WAIT_LONGEST: Duration = Duration::from_secs(3_600);
-/// An item that failed to run is not tried again before this, so that a broken disk is not beaten.
+/// An item that failed to run is not tried again before this, so that a broken disk is not beaten; each
+/// time twice as long.
 const RETRY_AFTER_MILLIS: i64 = 1_000;
+/// How often that is doubled.
+const RETRY_DOUBLED_MAX: u32 = 6;
 
 /// Runs agents on work items.
 #[derive(Debug)]
@@ -66,6 +69,8 @@ struct Memory {
     running: BTreeSet<Ulid>,
     /// Items that are let be until then.
     avoided: BTreeMap<Ulid, Timestamp>,
+    /// How often items could not be run, one time after the other.
+    failures: BTreeMap<Ulid, u32>,
     /// Items that are let be altogether.
     given_up: BTreeSet<Ulid>,
 }
@@ -171,6 +176,9 @@ impl Dispatcher {
             if !goes_on {
                 memory.running.remove(&id);
             }
+            if end.is_ok() {
+                memory.failures.remove(&id);
+            }
             match end {
                 Ok(PhaseEnd::Moved { to, .. }) => {
                     done.moved += 1;
@@ -187,12 +195,16 @@ impl Dispatcher {
                 Err(WorkspaceError::Write(WriteError::Refused(Refusal::Work(
                     WorkRefusal::Held { .. } | WorkRefusal::NotClaimable { .. },
                 )))) => {
-                    memory.avoided.insert(id, self.later());
+                    memory.avoided.insert(id, self.later(0));
                 }
                 Err(error) => {
-                    note(done, id, &error);
+                    if let Some(trouble) = note(done, id, &error) {
+                        self.setting.observer.troubled(trouble);
+                    }
                     if self.follow {
-                        memory.avoided.insert(id, self.later());
+                        let failures = memory.failures.entry(id).or_default();
+                        memory.avoided.insert(id, self.later(*failures));
+                        *failures += 1;
                     } else {
                         memory.given_up.insert(id);
                     }
@@ -201,8 +213,9 @@ impl Dispatcher {
         }
     }
 
-    fn later(&self) -> Timestamp {
-        self.workspace.now().plus_millis(RETRY_AFTER_MILLIS)
+    fn later(&self, failures: u32) -> Timestamp {
+        let doubled = failures.min(RETRY_DOUBLED_MAX);
+        self.workspace.now().plus_millis(RETRY_AFTER_MILLIS << doubled)
     }
 
     fn outlook(&self, index: &mut Index, memory: &Memory) -> Result<Outlook, IndexError> {
@@ -240,19 +253,20 @@ impl Dispatcher {
     }
 }
 
-fn note(done: &mut Dispatched, id: Ulid, error: &dyn std::error::Error) {
-    if done.errors.len() < ERRORS_MAX {
-        let mut told = format!("{id}: {error}");
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let text = cause.to_string();
-            if !told.ends_with(&text) {
-                told.push_str(&format!(": {text}"));
-            }
-            source = cause.source();
+/// Remembers why an item could not be run, and gives what was not known yet.
+fn note<'d>(done: &'d mut Dispatched, id: Ulid, error: &dyn std::error::Error) -> Option<&'d str> {
+    let mut told = format!("{id}: {error}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !told.ends_with(&text) {
+            told.push_str(&format!(": {text}"));
         }
-        if !done.errors.contains(&told) {
-            done.errors.push(told);
-        }
+        source = cause.source();
     }
+    if done.errors.len() >= ERRORS_MAX || done.errors.contains(&told) {
+        return None;
+    }
+    done.errors.push(told);
+    done.errors.last().map(String::as_str)
 }

@@ -14,6 +14,7 @@ mod questions;
 mod settings;
 mod stats;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use countersign_format::event::{ArtifactDescriptor, Event, EventRef, EventType, TraceKind};
@@ -25,13 +26,18 @@ use countersign_protocol::Refusal;
 use countersign_protocol::work::{
     Lease, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening, WorkRefusal, WorkState,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::disk::{Access, DiskFile};
+use crate::git::Repository;
+use crate::secrets::Redactor;
 use crate::store::StoreError;
+use crate::tools::write_beneath;
 use crate::trace::TraceWriter;
 use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{Recorded, WriteError};
+
+use evidence::Evidence;
 
 pub use dispatch::{Dispatched, Dispatcher};
 pub use phase::{PhaseAgent, PhaseEnd, WorkNews, WorkObserver, WorkSetting};
@@ -278,6 +284,50 @@ impl WorkItem {
             self.workspace().keep_summary(self.id());
         }
         answer.ok_or_else(|| missing("an exit").into())
+    }
+
+    /// The same for a signal that was given by a command: the evidence that it names, or a bundle that
+    /// says what happened, is stored and lies where people look for it, and the commit is recorded.
+    ///
+    /// # Errors
+    /// As [`Self::exit`].
+    pub fn exit_by_command(
+        &self,
+        mut exit: WorkExit,
+        root: &Path,
+        redactor: &Redactor,
+    ) -> Result<ExitAnswer, WorkspaceError> {
+        let held = self.look(|state| {
+            let lease = state.lease.clone().filter(|lease| lease.epoch == exit.epoch);
+            lease.map(|lease| (state.clone(), lease))
+        })?;
+        let mut file = None;
+        if let Some((state, lease)) = held.filter(|(_, lease)| lease.session_id == exit.session_id)
+        {
+            let id = self.id().to_string();
+            exit.commit = Repository::at(root).commit("HEAD").ok().flatten();
+            let evidence = Evidence {
+                item: &id,
+                state: &state,
+                lease: &lease,
+                signal: &exit.signal,
+                commit: exit.commit.as_deref(),
+                left: &[],
+            };
+            if let Some(bundle) = evidence.store(self.workspace(), root, redactor)? {
+                exit.evidence = Some((bundle.stored, bundle.place));
+                file = bundle.file;
+            }
+            if exit.channel == SignalChannel::Agent {
+                exit.links = Some(json!({ "session": lease.session_id }));
+            }
+        }
+        let answer = self.exit(exit)?;
+        if let (ExitAnswer::Moved { repeated: false, .. }, Some((place, bytes))) = (&answer, file) {
+            // People can do without the file: the stored bytes are what counts.
+            let _ = write_beneath(root, &place, &bytes);
+        }
+        Ok(answer)
     }
 
     /// Records that what came could not be taken as a signal.

@@ -92,6 +92,9 @@ pub trait WorkObserver: Send + Sync + fmt::Debug {
 
     /// Nothing runs: others hold so many items, the first of them until then at the longest.
     fn waiting(&self, items: usize, until: Timestamp);
+
+    /// An item could not be run.
+    fn troubled(&self, trouble: &str);
 }
 
 /// What can happen.

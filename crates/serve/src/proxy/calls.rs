@@ -331,7 +331,12 @@ impl Relay {
 
     /// Does what nobody waits for: what was stored for a call is taken to its place.
     fn tidy_up(&self) {
-        self.setup.workspace.store().place_if_many();
+        let store = self.setup.workspace.store();
+        if store.many_wait() {
+            let store = store.clone();
+            // Without a thread they wait until there are too many, or until the end.
+            let _ = std::thread::Builder::new().spawn(move || store.place_if_many());
+        }
     }
 
     /// Nobody will answer a request any more: the client is told why, and a call is recorded as one of

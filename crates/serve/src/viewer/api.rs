@@ -214,3 +214,41 @@ fn seal(response: &mut Response<Body>) {
         headers.insert(name, HeaderValue::from_static(value));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_document_names_every_route_and_every_parameter_and_no_others() {
+        let document: Value = serde_json::from_str(OPENAPI).unwrap();
+        let resolved = |parameter: &Value| match parameter["$ref"].as_str() {
+            Some(place) => document.pointer(place.trim_start_matches('#')).unwrap().clone(),
+            None => parameter.clone(),
+        };
+        let documented: BTreeMap<String, BTreeSet<String>> = document["paths"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(path, methods)| {
+                let methods = methods.as_object().unwrap();
+                let lists = methods.values().chain(methods.get("parameters"));
+                let lists = lists.filter_map(|it| it["parameters"].as_array().or(it.as_array()));
+                let named = lists.flatten().map(resolved).filter(|it| it["in"] == "query");
+                let names = named.map(|it| it["name"].as_str().unwrap().to_owned());
+                (path.clone(), names.collect())
+            })
+            .collect();
+        let answered: BTreeMap<String, BTreeSet<String>> = READING
+            .iter()
+            .map(|(path, names, _)| {
+                ((*path).to_owned(), names.iter().map(|name| (*name).to_owned()).collect())
+            })
+            .collect();
+        assert_eq!(documented, answered);
+    }
+}

@@ -13,7 +13,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use countersign_format::event::artifact::storage_uri;
+use countersign_format::event::artifact::{new_uri, storage_uri};
 use countersign_runtime::store::LedgerId;
 use countersign_verify::open_regular;
 
@@ -28,8 +28,13 @@ const BYTES: &str = "application/octet-stream";
 
 pub(super) fn artifact(desk: &Desk, asked: &Asked) -> Result<Response, ApiFailure> {
     let hash = asked.hash()?;
-    let path = desk.workspace.home().join(storage_uri(&hash));
-    let file = opened(&path, || format!("no artifact {hash} is stored here"))?;
+    let home = desk.workspace.home();
+    let [place, new] = [storage_uri(&hash), new_uri(&hash)].map(|uri| home.join(uri));
+    // In its place last, too: it may be taken there between the first look and the second.
+    let first = [&place, &new].into_iter().find(|path| path.symlink_metadata().is_ok());
+    let absent = || format!("no artifact {hash} is stored here");
+    let file = first.and_then(|path| opened(path, absent).ok());
+    let file = file.map_or_else(|| opened(&place, absent), Ok)?;
     send(asked, file, BYTES, &format!("{hash}.bin"))
 }
 

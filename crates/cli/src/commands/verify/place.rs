@@ -24,13 +24,15 @@ pub(super) fn add_store(source: &mut FileSource, named: Option<&Path>) -> Result
     Ok(())
 }
 
-/// The directory with an `artifacts/sha256`: that of the trace, or the one whose `traces/` it is in.
+/// The directory with `artifacts`, in their places or new: that of the trace, or the one whose `traces/` it is in.
 fn beside(events: &Path) -> Option<PathBuf> {
     let dir = events.parent()?;
     let above = dir.parent().filter(|traces| traces.file_name().is_some_and(|it| it == "traces"));
     let candidates = [Some(dir), above.and_then(Path::parent)];
-    let found = candidates.into_iter().flatten().find(|it| it.join("artifacts/sha256").is_dir());
-    found.map(Path::to_owned)
+    let has = |dir: &&Path| {
+        ["artifacts/sha256", "artifacts/new"].iter().any(|name| dir.join(name).is_dir())
+    };
+    candidates.into_iter().flatten().find(has).map(Path::to_owned)
 }
 
 /// A projection looks like a trace and proves nothing.

@@ -34,8 +34,11 @@ pub(super) struct PresentedLease {
     #[arg(long, value_name = "NUMBER")]
     lease: Option<u64>,
     /// The session that holds it
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with = "holder")]
     session: Option<String>,
+    /// Who holds it; you, if nobody is named
+    #[arg(long = "as", value_name = "NAME", value_parser = holder)]
+    holder: Option<String>,
 }
 
 /// The variables that an agent is started with.
@@ -165,16 +168,17 @@ fn own_session(named: Option<u64>) -> Option<String> {
     }
 }
 
-/// How a signal came that was given by a command: from the agent that holds the lease, or a tool of
-/// it, if this process was started by what runs the agent.
-pub(super) fn channel_of(session_id: &str) -> SignalChannel {
-    match std::env::var(SESSION_VARIABLE) {
-        Ok(session) if session == session_id => SignalChannel::Agent,
-        _ => SignalChannel::Operator,
+/// How a signal came that was given by a command: from an agent, or a tool of it, if this process was
+/// started by what runs an agent, whichever lease it is about.
+pub(super) fn channel_of_command() -> SignalChannel {
+    match std::env::var_os(SESSION_VARIABLE) {
+        Some(_) => SignalChannel::Agent,
+        None => SignalChannel::Operator,
     }
 }
 
-/// The session of a lease: the one that was named, else the one that holds it.
+/// The session of a lease: the one that was named or that this process was started in, else the one
+/// that holds it, if it is the caller's own.
 pub(super) fn session_of(
     item: &countersign_runtime::work::WorkItem,
     presented: &PresentedLease,
@@ -186,12 +190,19 @@ pub(super) fn session_of(
     if let Some(session) = own_session(presented.lease) {
         return Ok(session);
     }
+    let named = presented.holder.clone().unwrap_or_else(usual_holder);
     let found = item.look(|state| {
         let held = state.lease.as_ref().filter(|lease| lease.epoch == epoch);
+        if let Some(lease) = held.filter(|lease| lease.holder != named) {
+            return Err(lease.holder.clone());
+        }
         let held = held.map(|lease| lease.session_id.clone());
-        held.or_else(|| state.exits.get(&epoch).map(|past| past.session_id.clone()))
+        Ok(held.or_else(|| state.exits.get(&epoch).map(|past| past.session_id.clone())))
     });
-    let found = found.map_err(|error| explain_work(error.into()))?;
+    let found = found.map_err(|error| explain_work(error.into()))?.map_err(|holder| {
+        CommandError::no(format!("lease {epoch} belongs to `{holder}`, not to `{named}`"))
+            .with_hint("say who you are with `--as NAME`, or name the session with `--session ID`")
+    })?;
     // A lease that holds nothing any more is refused by the item itself, which records it.
     Ok(found.unwrap_or_else(|| "unknown".to_owned()))
 }

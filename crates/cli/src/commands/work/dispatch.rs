@@ -97,9 +97,6 @@ pub(super) fn run(args: &DispatchArgs, caller: &mut Caller) -> Result<Exit, Comm
                 ));
             }
         }
-        for error in &done.errors {
-            caller.output.warning(error);
-        }
         if blocked > 0 {
             caller
                 .output

@@ -8,9 +8,10 @@ use countersign_runtime::secrets::Redactor;
 use countersign_runtime::work::{ExitAnswer, UnusableSignal};
 use serde_json::json;
 
-use super::claim::{PresentedLease, channel_of, session_of};
+use super::claim::{PresentedLease, channel_of_command, session_of};
 use super::item::{explain_work, find};
 use super::require_exit_protocol;
+use crate::commands::run::root_of;
 use crate::{Caller, CommandError, DocumentSource, Exit, Format};
 
 /// Leave the phase that you hold, with an exit signal; prints the phase that follows
@@ -34,9 +35,10 @@ pub(super) fn run(args: &ExitArgs, caller: &mut Caller) -> Result<Exit, CommandE
     let document = DocumentSource::from_argument(args.signal.as_ref()).read(INPUT_BYTES_MAX)?;
     let epoch = args.presented.epoch()?;
     let session_id = session_of(&item, &args.presented, epoch)?;
-    let channel = channel_of(&session_id);
+    let channel = channel_of_command();
     let text = String::from_utf8_lossy(&document.bytes);
-    let (text, _) = Redactor::new(std::env::vars_os()).redact_text(&text);
+    let redactor = Redactor::new(std::env::vars_os());
+    let (text, _) = redactor.redact_text(&text);
     let stored = workspace.put_artifact(text.as_bytes(), "application/json");
     let stored = stored.map_err(explain_work)?;
     let read = match document.length > INPUT_BYTES_MAX {
@@ -59,7 +61,7 @@ pub(super) fn run(args: &ExitArgs, caller: &mut Caller) -> Result<Exit, CommandE
             return Err(CommandError::no(error));
         }
     };
-    let answer = item.exit(WorkExit {
+    let exit = WorkExit {
         epoch,
         session_id,
         signal,
@@ -69,7 +71,8 @@ pub(super) fn run(args: &ExitArgs, caller: &mut Caller) -> Result<Exit, CommandE
         commit: None,
         ci: None,
         links: None,
-    });
+    };
+    let answer = item.exit_by_command(exit, &root_of(&workspace)?, &redactor);
     match answer.map_err(explain_work)? {
         ExitAnswer::Refused { reason } => Err(CommandError::no(reason).with_hint(format!(
             "run `countersign work show {}` to see where it stands",

@@ -65,7 +65,7 @@ pub(super) fn explain_work(error: WorkspaceError) -> CommandError {
     let hint = match &error {
         WorkspaceError::Write(WriteError::Refused(Refusal::Work(refusal))) => match refusal {
             R::ClockBehind { .. } => {
-                Some("if the clock is right now, run `countersign work confirm-clock ITEM`")
+                Some("if the clock is right now, run `countersign work confirm-clock ITEM --reason …`")
             }
             R::NotClaimable { phase } if phase.as_str() == "BLOCKED" => {
                 Some("run `countersign work unblock ITEM --reason …` when it can go on")

@@ -91,6 +91,8 @@ pub(super) enum Told {
     News(Box<ItemNews>),
     /// Nothing: others hold what is left.
     Waiting { items: usize, until: Timestamp },
+    /// An item could not be run.
+    Trouble(String),
 }
 
 /// What happened to an item under a lease.
@@ -115,6 +117,10 @@ impl WorkObserver for Passing {
 
     fn waiting(&self, items: usize, until: Timestamp) {
         let _ = self.sender.send(Told::Waiting { items, until });
+    }
+
+    fn troubled(&self, trouble: &str) {
+        let _ = self.sender.send(Told::Trouble(trouble.to_owned()));
     }
 }
 
@@ -174,10 +180,20 @@ fn tell_waiting(items: usize, until: Timestamp, caller: &mut Caller) -> Result<(
     Ok(())
 }
 
+fn tell_trouble(trouble: &str, caller: &mut Caller) -> Result<(), CommandError> {
+    if caller.output.format() == Format::Json {
+        caller.output.json(&json!({ "news": "trouble", "error": trouble }))?;
+        return caller.output.flush();
+    }
+    caller.output.warning(trouble);
+    Ok(())
+}
+
 fn tell(told: &Told, caller: &mut Caller) -> Result<(), CommandError> {
     let ItemNews { item, lease, news } = match told {
         Told::News(news) => &**news,
         Told::Waiting { items, until } => return tell_waiting(*items, *until, caller),
+        Told::Trouble(trouble) => return tell_trouble(trouble, caller),
     };
     if caller.output.format() == Format::Json {
         let mut line = json!({

@@ -19,10 +19,10 @@ fn an_item_is_opened_claimed_left_and_claimed_by_the_next() {
     assert!(held.stderr.contains("it is held by `drafter` with lease 1 until"), "{held}");
 
     let said = signal("DRAFT", "completed");
-    let left = run_with(&place, &["work", "exit", "W-00042", "--lease", "1"], said.as_bytes());
+    let leave = ["work", "exit", "W-00042", "--lease", "1", "--as", "drafter"];
+    let left = run_with(&place, &leave, said.as_bytes());
     assert_eq!((left.code, left.stdout().trim_end()), (0, "IMPLEMENTATION"), "{left}");
-    let again =
-        run_with(&place, &["work", "exit", "W-00042", "--lease", "1", "--json"], said.as_bytes());
+    let again = run_with(&place, &[&leave[..], &["--json"]].concat(), said.as_bytes());
     let again: serde_json::Value = serde_json::from_str(again.stdout()).unwrap();
     assert_eq!(
         (&again["next_phase"], &again["repeated"]),
@@ -74,6 +74,56 @@ fn a_refused_exit_is_recorded_and_changes_nothing() {
     }
     assert_eq!(answer(&place, &["work", "show", &item])["state"]["phase"], json!("DRAFT"));
     verify(&place, &item, 4);
+}
+
+#[test]
+fn who_only_knows_the_number_of_a_lease_neither_renews_nor_leaves() {
+    let place = workspace();
+    let item = open(&place, "say hello");
+    let lease = answer(&place, &["work", "claim", &item, "--as", "drafter"]);
+    let said = signal("DRAFT", "completed");
+    for who in [vec![], vec!["--as", "other"]] {
+        for what in ["renew", "exit"] {
+            let arguments = [&["work", what, &item, "--lease", "1"], &who[..]].concat();
+            let refused = run_with(&place, &arguments, said.as_bytes());
+            assert_eq!(refused.code, 3, "{refused}");
+            assert!(refused.stderr.contains("lease 1 belongs to `drafter`, not to"), "{refused}");
+        }
+    }
+    assert_eq!(types(&events(&place, &item)), ["work_opened", "lease_granted"]);
+    let session = lease["session_id"].as_str().unwrap();
+    done(&place, &["work", "renew", &item, "--lease", "1", "--session", session, "--for", "20m"]);
+    done(&place, &["work", "renew", &item, "--lease", "1", "--as", "drafter", "--for", "30m"]);
+}
+
+#[test]
+fn a_phase_that_was_left_by_a_command_has_its_evidence_too() {
+    let place = workspace();
+    let item = done(&place, &["work", "open", "say hello", "--label", "W-7", "--phase", "REVIEW"]);
+    done(&place, &["work", "claim", &item]);
+    let said = signal("REVIEW", "completed").replace('}', ",\"notes\":\"well done\"}");
+    let left = run_with(&place, &["work", "exit", &item, "--lease", "1"], said.as_bytes());
+    assert_eq!(left.code, 0, "{left}");
+    let recorded = events(&place, &item);
+    let (_, last) = recorded.last().unwrap();
+    assert_eq!(last["evidence_bundle_ref"], json!("evidence/work/W-7/review.yaml"), "{last}");
+    let bundle = fs::read_to_string(place.path().join("evidence/work/W-7/review.yaml")).unwrap();
+    assert!(bundle.contains("holder: \"somebody\"\n"), "{bundle}");
+    assert!(bundle.contains("notes: \"well done\"\n"), "{bundle}");
+    verify(&place, &item, 4);
+
+    // A bundle of the holder's own is taken along as it is.
+    done(&place, &["work", "claim", &item, "--as", "merger"]);
+    fs::write(place.path().join("evidence/work/W-7/own.yaml"), "merged: true\n").unwrap();
+    let named = ",\"evidence_bundle_ref\":\"evidence/work/W-7/own.yaml\"}";
+    let said = signal("READY_FOR_MERGE", "completed").replace('}', named);
+    let leave = ["work", "exit", &item, "--lease", "2", "--as", "merger"];
+    let left = run_with(&place, &leave, said.as_bytes());
+    assert_eq!(left.stdout().trim_end(), "COMPLETED", "{left}");
+    let hash = countersign_format::hash::Hash::of(b"merged: true\n").to_hex();
+    let shown = done(&place, &["artifact", "get", &hash]);
+    assert_eq!(shown, "merged: true");
+    verify(&place, &item, 0);
 }
 
 #[test]

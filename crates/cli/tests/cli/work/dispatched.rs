@@ -162,6 +162,92 @@ fn ci_that_moves_the_commit_is_given_up_after_its_attempts() {
 }
 
 #[test]
+fn the_verdict_of_ci_is_bound_to_the_commit_that_it_ran_on() {
+    let place = workspace();
+    let git = |arguments: &[&str]| -> String {
+        let mut git = std::process::Command::new("git");
+        git.args(["-c", "user.name=n", "-c", "user.email=e@example.org"]).args(arguments);
+        let output = git.current_dir(place.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    };
+    git(&["init", "-q"]);
+    std::fs::write(place.path().join("kept"), "one\n").unwrap();
+    git(&["add", "kept"]);
+    git(&["commit", "-q", "-m", "one"]);
+    let first = git(&["rev-parse", "HEAD"]);
+    let only_ci = "[work.ci]\ncommand = [\"true\"]\n";
+    let verdict = |item: &str| {
+        let recorded = events(&place, item);
+        let (_, last) = recorded.last().unwrap();
+        assert_eq!(last["next_phase"], json!("READY_FOR_REVIEW"), "{last}");
+        (last["ci"].clone(), last["notes"].as_str().unwrap_or_default().to_owned())
+    };
+
+    settings(&place, only_ci);
+    let clean = done(&place, &["work", "open", "x", "--phase", "CI_PENDING"]);
+    assert_eq!(run(&place, &["work", "dispatch"]).code, 0);
+    let (ci, notes) = verdict(&clean);
+    assert_eq!((&ci["commit"], &ci["exit_status"]), (&json!(first), &json!(0)), "{ci}");
+    assert_eq!((ci["uncommitted_changes"].as_bool(), notes.as_str()), (Some(false), "CI passed"));
+
+    std::fs::write(place.path().join("kept"), "changed\n").unwrap();
+    let dirty = done(&place, &["work", "open", "x", "--phase", "CI_PENDING"]);
+    assert_eq!(run(&place, &["work", "dispatch"]).code, 0);
+    let (ci, notes) = verdict(&dirty);
+    assert_eq!((&ci["commit"], &ci["uncommitted_changes"]), (&json!(first), &json!(true)), "{ci}");
+    assert!(notes.contains("with changes that are not committed"), "{notes}");
+
+    // Somebody commits between the implementation and CI.
+    let moved = done(&place, &["work", "open", "x", "--phase", "IMPLEMENTATION"]);
+    let script = serde_json::to_string(&says("IMPLEMENTATION", "completed")).unwrap();
+    settings(
+        &place,
+        &format!(
+            "[work.agents.IMPLEMENTATION]\nname = \"author\"\ncommand = [\"sh\", \"-c\", {script}]\n"
+        ),
+    );
+    assert_eq!(run(&place, &["work", "dispatch"]).code, 0);
+    git(&["commit", "-q", "-a", "-m", "two"]);
+    let second = git(&["rev-parse", "HEAD"]);
+    settings(&place, only_ci);
+    assert_eq!(run(&place, &["work", "dispatch"]).code, 0);
+    let (ci, notes) = verdict(&moved);
+    assert_eq!((&ci["commit"], &ci["uncommitted_changes"]), (&json!(second), &json!(false)));
+    assert!(
+        notes.contains(&format!("on another commit than the implementation's {first}")),
+        "{notes}"
+    );
+}
+
+#[test]
+fn as_many_agents_run_at_a_time_as_the_settings_say_and_no_more() {
+    let place = workspace();
+    // Each waits until a second one is there, and looks whether there is a third.
+    let script = format!(
+        "mkdir -p here && echo > here/$COUNTERSIGN_SESSION
+         while [ $(ls here | wc -l) -lt 2 ] && [ ! -e two ]; do sleep 0.02; done
+         echo > two
+         [ $(ls here | wc -l) -le 2 ] || echo > three
+         sleep 0.1; rm here/$COUNTERSIGN_SESSION
+         {}",
+        says("DRAFT", "completed")
+    );
+    let script = serde_json::to_string(&script).unwrap();
+    settings(
+        &place,
+        &format!("[work]\nparallel = 2\n[work.agents.DRAFT]\ncommand = [\"sh\", \"-c\", {script}]\n"),
+    );
+    for _ in 0..6 {
+        open(&place, "say hello");
+    }
+    let ran = run(&place, &["work", "dispatch"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let there = |name: &str| place.path().join(name).exists();
+    assert_eq!((there("two"), there("three")), (true, false));
+}
+
+#[test]
 fn one_name_for_author_and_reviewer_is_refused_and_the_rest_goes_on() {
     let place = workspace();
     settings(&place, &quick(30, 2).replace("\"critic\"", "\"author\""));
@@ -187,16 +273,70 @@ fn a_dispatcher_that_follows_takes_on_what_is_opened_later() {
         .unwrap();
     let mut news =
         std::io::BufRead::lines(std::io::BufReader::new(dispatcher.stdout.take().unwrap()));
-    let item = open(&place, "say hello");
-    let completed = news.find_map(|line| {
-        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        (line["next_phase"] == json!("COMPLETED")).then_some(line)
-    });
-    assert_eq!(completed.unwrap()["item"], json!(item));
+    let mut item = String::new();
+    for _ in 0..2 {
+        item = open(&place, "say hello");
+        let completed = news.find_map(|line| {
+            let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            (line["next_phase"] == json!("COMPLETED")).then_some(line)
+        });
+        assert_eq!(completed.unwrap()["item"], json!(item));
+    }
     let process = rustix::process::Pid::from_child(&dispatcher);
     rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
     assert!(dispatcher.wait().unwrap().success());
     verify(&place, &item, 0);
+}
+
+#[test]
+fn a_dispatcher_that_follows_says_at_once_what_it_could_not_run() {
+    let place = workspace();
+    settings(&place, &quick(30, 2).replace("\"critic\"", "\"author\""));
+    let item = open(&place, "by the book");
+    let mut dispatcher = command(&place, &["work", "dispatch", "--follow", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut news =
+        std::io::BufRead::lines(std::io::BufReader::new(dispatcher.stdout.take().unwrap()));
+    let trouble = news.find_map(|line| {
+        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        (line["news"] == json!("trouble")).then(|| line["error"].as_str().unwrap().to_owned())
+    });
+    let expected = format!("{item}: `author` worked on the implementation and cannot review it");
+    assert!(trouble.as_ref().is_some_and(|it| it.starts_with(&expected)), "{trouble:?}");
+    let process = rustix::process::Pid::from_child(&dispatcher);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert_eq!(dispatcher.wait().unwrap().code(), Some(3));
+}
+
+/// Whenever a lease was granted after one that nobody gave back, that one had run out, and the item was
+/// taken on soon after: a dispatcher was there all the time but for the moments between two of them.
+fn assert_freed_by_their_leases(place: &Place, items: &[String]) {
+    let millis = |text: &Value| {
+        let time: countersign_format::time::Timestamp = text.as_str().unwrap().parse().unwrap();
+        time.as_millis()
+    };
+    for item in items {
+        let shown = answer(place, &["work", "show", item]);
+        let mut expiry = None;
+        for event in shown["events"].as_array().unwrap() {
+            let at = millis(&event["created_at"]);
+            match event["event_type"].as_str().unwrap() {
+                "lease_granted" | "lease_renewed" => {
+                    if let Some(until) = expiry
+                        && event["event_type"] == json!("lease_granted")
+                    {
+                        assert!(at >= until, "{item} was granted again before its lease ran out");
+                        assert!(at < until + 10_000, "{item} was stuck for {} ms", at - until);
+                    }
+                    expiry = Some(millis(&event["payload"]["expires_at"]));
+                }
+                "lease_released" | "agent_session_completed" => expiry = None,
+                _ => {}
+            }
+        }
+    }
 }
 
 #[test]
@@ -220,6 +360,7 @@ fn a_dispatcher_killed_at_random_a_hundred_times_loses_nothing_and_completes_not
     }
     let finished = run(&place, &["work", "dispatch"]);
     assert_eq!(finished.code, 0, "{finished}");
+    assert_freed_by_their_leases(&place, &items);
     let mut attempts = BTreeMap::new();
     for item in &items {
         let recorded = events(&place, item);
