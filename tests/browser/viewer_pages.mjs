@@ -17,6 +17,7 @@ export async function run(bench) {
       .find((one) => one.includes(${JSON.stringify(title)}) && one.includes('pinned'))`,
     { ms: 60_000, what: 'the row of the session with its verdict' });
     for (const word of ['succeeded', 'session', 'closed', 'pinned', '11']) holds(row, word);
+    if (!/\d (ms|s|min)\b/.test(row)) throw new Error(`no duration in ${row}`);
     const kinds = (await page.eval(all('.vrow'))).join('\n');
     for (const kind of ['session', 'recording', 'work', 'flow']) holds(kinds, kind);
   }, { height: 2600 }));
@@ -200,7 +201,9 @@ async function artifacts(bench, server, check) {
       { what: 'the picture' });
   }));
   await check('a diff is shown line by line', on(found.diff, async (page) => {
-    await page.waitText('+five');
+    await page.wait("document.querySelector('table.diff tr.d-added .d-line')?.textContent.includes('+five')",
+      { what: 'a line that was added' });
+    holds(await page.eval("document.querySelector('table.diff tr.d-added').innerText"), 'added');
   }));
   await check('JSON is shown, and what was redacted in it is explained', on(found.secret, async (page) => {
     await page.waitText('greeting');

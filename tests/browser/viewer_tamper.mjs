@@ -22,9 +22,14 @@ export async function bothFindIt(page, index) {
     { what: `a finding that leads to event ${index}` });
 }
 
-export async function markedAt(page, index) {
+/** That the row of an event is marked as failed, and those of its badges that must be; the one before it is not. */
+export async function markedAt(page, index, ...badges) {
   await page.wait(`document.querySelector('.vrow[data-place="${index}"]')?.innerText.includes('✗')`,
     { what: `a mark of failure on row ${index}` });
+  for (const badge of badges) {
+    await page.wait(`document.querySelector('.vrow[data-place="${index}"]').textContent.includes('${badge} failed')`,
+      { what: `the badge ${badge} of row ${index} to fail` });
+  }
   const before = await page.eval(`document.querySelector('.vrow[data-place="${index - 1}"]').innerText`);
   so(!before.includes('✗'), `event ${index - 1} is marked as well: ${before}`);
 }
@@ -39,7 +44,7 @@ export async function run(bench) {
         : line))));
     await bench.visit(server, `/traces/${tests}`, async (page) => {
       await bothFindIt(page, CLAIM);
-      await markedAt(page, CLAIM);
+      await markedAt(page, CLAIM, 'hash');
     });
     await bench.visit(server, `/traces/${tests}/events/${CLAIM}`, async (page) => {
       await page.waitText('All unit tests of the calculator fail');
