@@ -319,9 +319,8 @@ impl FlowRoute {
 
 /// The other loops, by number, in which one that sends this one back lies.
 fn outer_loops(one: &FlowLoop, loops: &[&FlowLoop]) -> Vec<usize> {
-    let contains = |other: &FlowLoop| {
-        one.closers.iter().any(|closer| other.body.get(*closer) == Some(&true))
-    };
+    let contains =
+        |other: &FlowLoop| one.closers.iter().any(|closer| other.body.get(*closer) == Some(&true));
     let others = loops.iter().enumerate().filter(|(_, other)| !std::ptr::eq(**other, one));
     others.filter(|(_, other)| contains(other)).map(|(number, _)| number).collect()
 }

@@ -137,7 +137,10 @@ impl Inner {
     /// place, it is replaced at once: that is where everybody looks first.
     fn await_place(&self, hashes: &[Hash]) -> Result<(), StoreError> {
         for hash in hashes {
-            if self.disk.stat(&self.blob_place(hash).1)?.is_some() {
+            let there = self.open_if_there(&self.blob_place(hash).1)?;
+            if let Some(file) = there
+                && !holds(&*file, hash)?
+            {
                 self.place_one(hash)?;
             }
         }
@@ -194,6 +197,7 @@ impl Inner {
     /// Puts a durable copy of a new artifact into its place, whatever is there.
     fn copy_to_place(&self, hash: &Hash, dir: &Path, place: &Path) -> Result<(), StoreError> {
         let fresh = self.disk.open(&self.fresh_path(hash), Access::Read)?;
+        self.make_place(dir)?;
         let mut temp = Temp::create(self)?;
         let mut room = vec![0; CHUNK_BYTES];
         let mut at = 0;

@@ -64,9 +64,9 @@ pub(super) fn explain_work(error: WorkspaceError) -> CommandError {
     use countersign_protocol::work::WorkRefusal as R;
     let hint = match &error {
         WorkspaceError::Write(WriteError::Refused(Refusal::Work(refusal))) => match refusal {
-            R::ClockBehind { .. } => {
-                Some("if the clock is right now, run `countersign work confirm-clock ITEM --reason …`")
-            }
+            R::ClockBehind { .. } => Some(
+                "if the clock is right now, run `countersign work confirm-clock ITEM --reason …`",
+            ),
             R::NotClaimable { phase } if phase.as_str() == "BLOCKED" => {
                 Some("run `countersign work unblock ITEM --reason …` when it can go on")
             }

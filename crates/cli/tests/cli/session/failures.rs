@@ -74,7 +74,9 @@ fn an_invalid_signature_stops_the_session_and_marks_it_failed() {
 fn evidence_that_is_gone_at_claim_time_does_not_stop_the_session_and_fails_the_audit() {
     let stage = Stage::new();
     let meanwhile = r#"stored = params["outcomes"][0]["executions"][0]["stdout"]
-    os.remove(os.path.join(params["store"], stored["path"]))"#;
+    name = os.path.basename(stored["path"])
+    for path in [stored["path"], os.path.join("artifacts", "new", name)]:
+        os.remove(os.path.join(params["store"], path))"#;
     stage.write("critic.py", &critic(meanwhile));
     let screen = stage.run_task(TASK);
     assert_eq!(screen.code, 3, "{screen}");

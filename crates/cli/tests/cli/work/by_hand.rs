@@ -121,7 +121,7 @@ fn a_phase_that_was_left_by_a_command_has_its_evidence_too() {
     let left = run_with(&place, &leave, said.as_bytes());
     assert_eq!(left.stdout().trim_end(), "COMPLETED", "{left}");
     let hash = countersign_format::hash::Hash::of(b"merged: true\n").to_hex();
-    let shown = done(&place, &["artifact", "get", &hash]);
+    let shown = done(&place, &["artifact", "show", &hash]);
     assert_eq!(shown, "merged: true");
     verify(&place, &item, 0);
 }

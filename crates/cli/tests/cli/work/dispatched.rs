@@ -189,7 +189,7 @@ fn the_verdict_of_ci_is_bound_to_the_commit_that_it_ran_on() {
     assert_eq!(run(&place, &["work", "dispatch"]).code, 0);
     let (ci, notes) = verdict(&clean);
     assert_eq!((&ci["commit"], &ci["exit_status"]), (&json!(first), &json!(0)), "{ci}");
-    assert_eq!((ci["uncommitted_changes"].as_bool(), notes.as_str()), (Some(false), "CI passed"));
+    assert_eq!((ci.get("uncommitted_changes"), notes.as_str()), (None, "CI passed"));
 
     std::fs::write(place.path().join("kept"), "changed\n").unwrap();
     let dirty = done(&place, &["work", "open", "x", "--phase", "CI_PENDING"]);
@@ -213,7 +213,7 @@ fn the_verdict_of_ci_is_bound_to_the_commit_that_it_ran_on() {
     settings(&place, only_ci);
     assert_eq!(run(&place, &["work", "dispatch"]).code, 0);
     let (ci, notes) = verdict(&moved);
-    assert_eq!((&ci["commit"], &ci["uncommitted_changes"]), (&json!(second), &json!(false)));
+    assert_eq!((&ci["commit"], ci.get("uncommitted_changes")), (&json!(second), None));
     assert!(
         notes.contains(&format!("on another commit than the implementation's {first}")),
         "{notes}"
@@ -236,7 +236,9 @@ fn as_many_agents_run_at_a_time_as_the_settings_say_and_no_more() {
     let script = serde_json::to_string(&script).unwrap();
     settings(
         &place,
-        &format!("[work]\nparallel = 2\n[work.agents.DRAFT]\ncommand = [\"sh\", \"-c\", {script}]\n"),
+        &format!(
+            "[work]\nparallel = 2\n[work.agents.DRAFT]\ncommand = [\"sh\", \"-c\", {script}]\n"
+        ),
     );
     for _ in 0..6 {
         open(&place, "say hello");

@@ -237,7 +237,8 @@ fn a_command_of_the_agent_does_not_end_a_phase_that_the_descriptor_alone_ends() 
     let said = signal("DRAFT", "completed");
     let tool = format!("echo '{said}' | {binary} work exit {item}");
     // Without what it was started with it looks like a person, which does not help it either.
-    let hidden = format!("echo '{said}' | env -u COUNTERSIGN_SESSION {binary} work exit {item}");
+    let hidden = "env -u COUNTERSIGN_SESSION";
+    let hidden = format!("echo '{said}' | {hidden} {binary} work exit {item} --as agent");
     let agent = format!("{tool}; {hidden}; {}", says("DRAFT", "blocked"));
     let (code, news) = script(&place, &item, &["--descriptor-only"], &agent);
     let (next, channel) = (&news["next_phase"], &news["channel"]);
