@@ -234,12 +234,14 @@ class Run {
     if (approved) this.approvals[text(payload, 'channel')?.replaceAll('-', '_') ?? 'unstated'] += 1;
   }
 
-  /** What the last coverage report says. */
+  /** What the coverage report with the most gaps says; of several, the last. */
   #keepCoverage(event) {
     if (text(event, 'event_type') !== 'coverage_reported') return;
     const payload = event.get('payload');
+    const gaps = payload.get('gaps') ?? 0;
+    if (this.coverage && this.coverage.gaps > gaps) return;
     const sources = payload.get('sources') ?? [];
-    this.coverage = { event_id: text(event, 'event_id'), gaps: payload.get('gaps') ?? 0, sources };
+    this.coverage = { event_id: text(event, 'event_id'), gaps, sources };
   }
 
   /** Compares the trace, at each size of which the log speaks, with what the log says. */

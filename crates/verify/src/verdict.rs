@@ -141,16 +141,21 @@ pub(crate) fn count_approval(event: &Event, approvals: &mut Approvals) {
     }
 }
 
-/// Keeps what the last coverage report says.
+/// Keeps what the coverage report with the most gaps says; of several, the last. Whoever compares with
+/// less finds less, and must not take back what was found.
 pub(crate) fn keep_coverage(event: &Event, coverage: &mut Option<CoverageClaim>) {
     if event.event_type != EventType::CoverageReported {
         return;
     }
     let sources = event.payload.get("sources").and_then(Value::as_array);
     let sources = sources.into_iter().flatten().filter_map(Value::as_str);
+    let gaps = event.payload.get("gaps").and_then(Value::as_u64).unwrap_or_default();
+    if coverage.as_ref().is_some_and(|before| before.gaps > gaps) {
+        return;
+    }
     *coverage = Some(CoverageClaim {
         event_id: event.event_id.clone(),
-        gaps: event.payload.get("gaps").and_then(Value::as_u64).unwrap_or_default(),
+        gaps,
         sources: sources.map(str::to_owned).collect(),
     });
 }

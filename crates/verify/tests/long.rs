@@ -67,6 +67,11 @@ fn whatever_is_wrong_in_a_long_trace_is_found_once_and_at_its_place() {
             let mut cut = long.lines.clone();
             cut.remove(at);
             assert_eq!(long.failures(&cut), [(ChainBreak, place)], "{at}");
+            let report = long.verify(&cut);
+            assert_eq!(report.metrics.trusted_events, at as u64);
+            let last = format!("; the last event in order is {}, ", at - 1);
+            let told = report.failures.first().map(|failure| failure.message.clone());
+            assert!(told.as_ref().is_some_and(|told| told.contains(&last)), "{told:?}");
             let mut swapped = long.lines.clone();
             swapped.swap(at, at + 1);
             assert_eq!(long.failures(&swapped), [(ChainBreak, place)], "{at}");

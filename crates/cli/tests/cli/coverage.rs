@@ -178,6 +178,14 @@ fn a_transcript_with_three_unrecorded_calls_gives_exactly_these_three() {
     let hash: Hash = event.payload["report_artifact"].as_str().unwrap().parse().unwrap();
     let stored = agent.home.workspace.store().get(&hash, 1 << 20).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&stored).unwrap(), answer["report"]);
+
+    // A comparison with less is recorded too, and takes nothing back.
+    let (code, weaker) = self::answer(&place, &[&id.to_string()]);
+    assert_eq!((code, &weaker["report"]["gaps"]), (0, &json!(0)), "{weaker}");
+    let verified = place.run(&["verify", &id.to_string(), "--json", "--no-write"]);
+    let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let kept = &report["coverage"];
+    assert_eq!((&kept["gaps"], &kept["event_id"]), (&json!(3), &answer["event_id"]), "{verified}");
 }
 
 #[test]
@@ -544,7 +552,7 @@ fn files_that_changed_are_compared_with_the_recorded_writes() {
     // Touched, and the same.
     fs::write(root.join(".gitignore"), "target/\n").unwrap();
 
-    let (code, compared) = answer(&place, &[&name, "--workspace"]);
+    let (code, compared) = answer(&place, &[&name, "--workspace", "--no-write"]);
     assert_eq!(code, 3, "{compared}");
     assert_eq!(
         listed(&compared, "gap_list", "what"),
@@ -558,7 +566,7 @@ fn files_that_changed_are_compared_with_the_recorded_writes() {
 
     // A command that only looks has changed nothing.
     agent.call("toolu_2", "Bash", &bash("ls -la src | head -n 5 && git status"));
-    let (code, compared) = answer(&place, &[&name, "--workspace"]);
+    let (code, compared) = answer(&place, &[&name, "--workspace", "--no-write"]);
     assert_eq!((code, &compared["report"]["gaps"]), (3, &json!(3)));
     // Once another one ran, it may have been that.
     agent.call("toolu_3", "Bash", &bash("make"));

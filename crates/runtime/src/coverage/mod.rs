@@ -132,7 +132,9 @@ impl Workspace {
         };
         let mut report = self.begin_report(&trace);
         let related = self.related(&trace, &mut report)?;
-        calls::look_at_trace(&trace, &mut report);
+        for recorded in std::iter::once(&trace).chain(&related) {
+            calls::look_at_trace(recorded, &mut report);
+        }
         let mut wanted = calls::compare(&trace, &related, &with.transcripts, &mut report);
         let mut writes = RecordedWrites::default();
         let since = taken.as_ref().map(|taken| taken.at);

@@ -118,10 +118,11 @@ impl TraceFacts {
         match event.event_type {
             EventType::CoverageReported => {
                 let told = coverage(event);
-                // A later comparison takes the place of an earlier one.
-                let before = self.coverage.replace(told.gaps).unwrap_or_default();
-                lists.coverage_gaps += told.gaps;
-                lists.coverage_gaps = lists.coverage_gaps.saturating_sub(before);
+                // The comparison that found most counts: one with less finds less.
+                let before = self.coverage.unwrap_or_default();
+                let most = told.gaps.max(before);
+                self.coverage = Some(most);
+                lists.coverage_gaps += most - before;
                 lists.coverage.add(at, told);
             }
             EventType::ArtifactRedacted => {

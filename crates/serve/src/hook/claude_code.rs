@@ -3,6 +3,8 @@
 //! Answers before a tool runs: allow, ask or deny, with the reasons. Records what ran, also what was
 //! never asked about. A session is a recording, and each of its sub-agents another that names it.
 
+use std::path::PathBuf;
+
 use countersign_gate::Decision;
 use countersign_protocol::recording::Reporter;
 use countersign_runtime::WorkspaceError;
@@ -52,7 +54,7 @@ impl AllowedCalls {
 pub struct ClaudeCodeHook {
     session: AgentSession,
     agent_type: Option<String>,
-    cwd: Option<String>,
+    cwd: Option<PathBuf>,
     mode: Option<String>,
     event: HookEvent,
 }
@@ -131,7 +133,7 @@ impl ClaudeCodeHook {
         Ok(Self {
             session: AgentSession::new(CLIENT, &session_id, agent_id.as_deref())?,
             agent_type: document.text("agent_type")?,
-            cwd: document.text("cwd")?,
+            cwd: document.standing("cwd")?,
             mode: document.text("permission_mode")?,
             event,
         })
@@ -195,8 +197,8 @@ impl ClaudeCodeHook {
     }
 
     fn facts(&self, tool: &ToolUse, setup: &HookSetup) -> CallFacts {
-        let cwd = self.cwd.as_deref().map(std::path::Path::new);
-        facts(&tool.name, &tool.input, &tool.raw, &Standpoint::new(setup.workspace.home(), cwd))
+        let standpoint = Standpoint::new(setup.workspace.home(), self.cwd.as_deref());
+        facts(&tool.name, &tool.input, &tool.raw, &standpoint)
     }
 
     /// Whether Claude Code is certain to put a question about such a call before its user. In other

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -134,6 +135,15 @@ impl<'d> HookDocument<'d> {
     ) -> Result<Option<T>, HookFault> {
         let value = self.raw(name).map(serde_json::from_str).transpose();
         value.map_err(|_| self.wrong(name, expected))
+    }
+
+    /// Where the agent stands: a whole path, or the directory of this process if none is named.
+    pub(super) fn standing(&self, name: &str) -> Result<Option<PathBuf>, HookFault> {
+        match self.text(name)?.map(PathBuf::from) {
+            Some(path) if !path.is_absolute() => Err(self.wrong(name, "an absolute path")),
+            Some(path) => Ok(Some(path)),
+            None => Ok(std::env::current_dir().ok()),
+        }
     }
 
     pub(super) fn missing(&self, name: &str) -> HookFault {

@@ -3,7 +3,7 @@
 //!
 //! The program that calls it says what its tools mean; nothing is guessed here.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use countersign_format::receipt::{CheckedReceipt, check};
@@ -30,7 +30,7 @@ pub struct GenericHook {
     session: AgentSession,
     client: String,
     agent: Option<String>,
-    cwd: Option<String>,
+    cwd: Option<PathBuf>,
     event: GenericEvent,
 }
 
@@ -119,10 +119,14 @@ impl GenericHook {
             _ => document.text(name),
         };
         let client = member("client")?.unwrap_or_else(|| CLIENT.to_owned());
+        let cwd = match event {
+            GenericEvent::Action { .. } => None,
+            _ => document.standing("cwd")?,
+        };
         Ok(Self {
             session: AgentSession::new(&client, &named, member("agent")?.as_deref())?,
             agent: member("name")?.map(|name| short(&name)),
-            cwd: member("cwd")?,
+            cwd,
             client,
             event,
         })
@@ -146,8 +150,7 @@ impl GenericHook {
             GenericEvent::Before(_) => setup.enter_with_gate(&self.session, agent, &self.client)?,
             _ => setup.enter(&self.session, agent, &self.client)?.0,
         };
-        let cwd = self.cwd.as_deref().map(Path::new);
-        let standpoint = Standpoint::new(setup.workspace.home(), cwd);
+        let standpoint = Standpoint::new(setup.workspace.home(), self.cwd.as_deref());
         match &self.event {
             GenericEvent::Start | GenericEvent::End { .. } => {
                 let id = runtime.open()?.to_string();

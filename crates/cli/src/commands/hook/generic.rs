@@ -23,7 +23,7 @@ pub(crate) struct GenericArgs {
     /// The session of an input that names none
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Seconds to wait for a person to answer what the gate asks
+    /// Seconds to wait for a person to answer what the gate asks, on top of `--deadline`
     #[arg(long, value_name = "SECONDS", default_value_t = 0,
           value_parser = clap::value_parser!(u64).range(0..=86_400))]
     wait: u64,
@@ -32,15 +32,15 @@ pub(crate) struct GenericArgs {
 pub(super) fn run(args: &GenericArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
     let (on_failure, patience) = (args.common.on_failure, Duration::from_secs(args.wait));
     let deadline = args.common.deadline().saturating_add(patience);
-    let watchdog = Watchdog::start(deadline, on_failure);
-    let replied = watchdog.and_then(|_watchdog| {
-        guarded(|| {
+    // It watches until the answer is written: nobody may read it.
+    let told = Watchdog::start(deadline, on_failure).and_then(|_watchdog| {
+        let reply = guarded(|| {
             let hook = GenericHook::read(&input()?, args.session.as_deref());
             let hook = hook.map_err(CommandError::failed)?;
             hook.answer(&args.common.setup(caller)?, patience).map_err(explain)
-        })
+        })?;
+        tell(reply, caller)
     });
-    let told = replied.and_then(|reply| tell(reply, caller));
     told.or_else(|error| failed(error, on_failure, caller))
 }
 

@@ -125,11 +125,12 @@ impl WatchState {
 #[expect(clippy::exit, reason = "whoever is late cannot be asked to return")]
 fn give_up(deadline: Duration, on_failure: OnFailure) {
     let error = format!("no answer within {} seconds", deadline.as_secs());
-    Output::standard(Format::Text).error(&refusal(CommandError::failed(error)));
-    std::process::exit(match on_failure {
-        OnFailure::Deny => i32::from(REFUSAL.code()),
-        OnFailure::Allow => 0,
-    });
+    let (error, code) = match on_failure {
+        OnFailure::Deny => (refusal(CommandError::failed(error)), i32::from(REFUSAL.code())),
+        OnFailure::Allow => (CommandError::failed(error), 0),
+    };
+    Output::standard(Format::Text).error(&error);
+    std::process::exit(code);
 }
 
 /// Does something; a panic in it is an error like any other.

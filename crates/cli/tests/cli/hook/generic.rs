@@ -24,6 +24,27 @@ fn run(event: &str, call: &str, command: &str) -> Value {
 }
 
 #[test]
+fn where_an_agent_stands_is_a_whole_path_or_where_the_hook_runs() {
+    let place = workspace();
+    let mut call = run("before", "c1", "echo x > settings.json");
+    call["cwd"] = json!(".claude");
+    let relative = generic(&place, &[], &call);
+    assert_eq!(relative.code, 2, "{relative}");
+    assert!(relative.stderr.contains("`cwd` in the input is not an absolute path"), "{relative}");
+    // The same from there, by a whole path and by none.
+    std::fs::create_dir_all(place.path().join(".claude")).unwrap();
+    call["cwd"] = json!(place.path().join(".claude"));
+    let whole = generic(&place, &[], &call);
+    call.as_object_mut().unwrap().remove("cwd");
+    let home = place.path().join(".countersign");
+    let mut here = place.command(&["--home", home.to_str().unwrap(), "hook", "generic"]);
+    here.current_dir(place.path().join(".claude"));
+    let here = crate::binary::run_with(here, call.to_string().as_bytes());
+    assert_ne!(told(&whole)["decision"], json!("allow"), "{whole}");
+    assert_eq!(told(&here)["decision"], told(&whole)["decision"], "{here}");
+}
+
+#[test]
 fn a_program_asks_acts_and_tells() {
     let place = workspace();
     let started =
