@@ -696,13 +696,10 @@ class Evidence:
 
     def stored(self, digest):
         """The bytes under a hash, or None. A link is not followed, below the workspace nowhere."""
-        places = ("artifacts", "sha256", digest[:2], digest[2:4], digest), ("artifacts", "new", digest)
-        for place in places:
-            path = self.home
-            for step in place:
-                path = path / step
-                if path.is_symlink():
-                    return None
+        for place in (f"sha256/{digest[:2]}/{digest[2:4]}/{digest}", f"new/{digest}"):
+            path = self.home / "artifacts" / place
+            if any(it.is_symlink() for it in (path, *path.parents) if it.is_relative_to(self.home / "artifacts")):
+                return None
             if path.is_file():
                 return path.read_bytes()
         return None
