@@ -237,7 +237,8 @@ fn as_many_agents_run_at_a_time_as_the_settings_say_and_no_more() {
     settings(
         &place,
         &format!(
-            "[work]\nparallel = 2\n[work.agents.DRAFT]\ncommand = [\"sh\", \"-c\", {script}]\n"
+            "[work]\nparallel = 2\n[work.agents.DRAFT]\ntimeout_seconds = 30\n\
+             command = [\"sh\", \"-c\", {script}]\n"
         ),
     );
     for _ in 0..6 {
