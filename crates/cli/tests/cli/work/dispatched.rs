@@ -1,8 +1,9 @@
 //! `work dispatch`: agents for every phase, until nothing is left; and a dispatcher that is killed.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -266,27 +267,33 @@ fn one_name_for_author_and_reviewer_is_refused_and_the_rest_goes_on() {
     assert_eq!((phase(&strict), phase(&lax)), (json!("REVIEW"), json!("COMPLETED")));
 }
 
+/// A dispatcher that goes on for ever, and its news.
+fn following(place: &Place) -> (Child, impl Iterator<Item = Value>) {
+    let mut dispatcher = command(place, &["work", "dispatch", "--follow", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(dispatcher.stdout.take().unwrap()).lines();
+    (dispatcher, lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()))
+}
+
+fn interrupt(dispatcher: &Child) {
+    let process = rustix::process::Pid::from_child(dispatcher);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+}
+
 #[test]
 fn a_dispatcher_that_follows_takes_on_what_is_opened_later() {
     let place = workspace();
     settings(&place, &quick(30, 2));
-    let mut dispatcher = command(&place, &["work", "dispatch", "--follow", "--json"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut news =
-        std::io::BufRead::lines(std::io::BufReader::new(dispatcher.stdout.take().unwrap()));
+    let (mut dispatcher, mut news) = following(&place);
     let mut item = String::new();
     for _ in 0..2 {
         item = open(&place, "say hello");
-        let completed = news.find_map(|line| {
-            let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
-            (line["next_phase"] == json!("COMPLETED")).then_some(line)
-        });
+        let completed = news.find(|line| line["next_phase"] == json!("COMPLETED"));
         assert_eq!(completed.unwrap()["item"], json!(item));
     }
-    let process = rustix::process::Pid::from_child(&dispatcher);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    interrupt(&dispatcher);
     assert!(dispatcher.wait().unwrap().success());
     verify(&place, &item, 0);
 }
@@ -296,20 +303,11 @@ fn a_dispatcher_that_follows_says_at_once_what_it_could_not_run() {
     let place = workspace();
     settings(&place, &quick(30, 2).replace("\"critic\"", "\"author\""));
     let item = open(&place, "by the book");
-    let mut dispatcher = command(&place, &["work", "dispatch", "--follow", "--json"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut news =
-        std::io::BufRead::lines(std::io::BufReader::new(dispatcher.stdout.take().unwrap()));
-    let trouble = news.find_map(|line| {
-        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        (line["news"] == json!("trouble")).then(|| line["error"].as_str().unwrap().to_owned())
-    });
+    let (mut dispatcher, mut news) = following(&place);
+    let trouble = news.find(|line| line["news"] == json!("trouble")).unwrap();
     let expected = format!("{item}: `author` worked on the implementation and cannot review it");
-    assert!(trouble.as_ref().is_some_and(|it| it.starts_with(&expected)), "{trouble:?}");
-    let process = rustix::process::Pid::from_child(&dispatcher);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert!(trouble["error"].as_str().unwrap().starts_with(&expected), "{trouble}");
+    interrupt(&dispatcher);
     assert_eq!(dispatcher.wait().unwrap().code(), Some(3));
 }
 
