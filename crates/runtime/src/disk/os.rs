@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 
 use super::{Access, Disk, DiskError, DiskFile, Kind, Op, Stat};
 use crate::watch::{Signal, WatchSource};
@@ -123,8 +123,17 @@ impl OsFile {
 }
 
 impl DiskFile for OsFile {
+    // Asked several times for each append, so not by way of `statx`, which takes longer.
     fn stat(&self) -> Result<Stat, DiskError> {
-        self.file.metadata().map(|found| stat_of(&found)).map_err(self.error(Op::Stat))
+        let found =
+            rustix::fs::fstat(&self.file).map_err(|error| self.error(Op::Stat)(error.into()))?;
+        let kind = match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Dir,
+            _ => Kind::Other,
+        };
+        let len = u64::try_from(found.st_size).unwrap_or(0);
+        Ok(Stat { len, kind, linked: found.st_nlink > 0 })
     }
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<usize, DiskError> {

@@ -1,9 +1,12 @@
 //! One client's connection: what it is told of the server, and how its calls are run.
 //!
-//! Calls run one after the other in the order in which they came, off the thread that speaks to
-//! clients, since each waits for the disk. While a person is asked, later calls go on.
+//! Calls run one after the other in the order in which they came. Where there are many clients that is
+//! off the thread that speaks to them, since each waits for the disk; where there is one, it waits for
+//! its answer anyway, and waking another thread twice would be a good part of what it waits for. While
+//! a person is asked, later calls go on.
 
 use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -43,7 +46,7 @@ pub(crate) struct Connection {
     runtime: OnceLock<Arc<AgentRuntime>>,
     connected: Instant,
     turn: Mutex<()>,
-    /// True once the client sends nothing more, not even answers.
+    /// True once the client sends nothing more, not even answers. Set where it is the only client.
     over: Option<watch::Receiver<bool>>,
 }
 
@@ -70,10 +73,11 @@ impl Connection {
     ) -> Reply {
         let runtime = self.runtime.get_or_init(|| Arc::new(self.recorder.runtime_for(client)));
         let (turn, connected) = (self.turn.lock().await, self.connected);
-        let step = off_the_thread(runtime, move |runtime| {
-            calls::run(tool, &arguments, runtime, connected)
-        })
-        .await;
+        let call = move |runtime: &AgentRuntime| calls::run(tool, &arguments, runtime, connected);
+        let step = match self.over {
+            Some(_) if tool.is_brief() => on_the_thread(runtime, call),
+            _ => off_the_thread(runtime, call).await,
+        };
         drop(turn);
         let asked = match step {
             Some(Step::Done(reply)) => return reply,
@@ -127,7 +131,7 @@ impl Connection {
         }
     }
 
-    /// A connection whose client has hung up when `over` becomes true.
+    /// The connection of the only client, which has hung up when `over` becomes true.
     pub(crate) fn until(recorder: Arc<Recorder>, over: watch::Receiver<bool>) -> Self {
         Self { over: Some(over), ..Self::new(recorder) }
     }
@@ -240,6 +244,13 @@ async fn off_the_thread<T: Send + 'static>(
 ) -> Option<T> {
     let runtime = Arc::clone(runtime);
     tokio::task::spawn_blocking(move || work(&runtime)).await.ok()
+}
+
+/// Does something brief that waits for the disk, where nobody else waits for the thread. None if it
+/// panicked.
+fn on_the_thread<T>(runtime: &AgentRuntime, work: impl FnOnce(&AgentRuntime) -> T) -> Option<T> {
+    // What was locked says itself that its holder panicked, as it does across threads.
+    std::panic::catch_unwind(AssertUnwindSafe(|| work(runtime))).ok()
 }
 
 /// An answer as text, for a model, and as structured content, for a program. A failure comes as text

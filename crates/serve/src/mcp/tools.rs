@@ -33,6 +33,11 @@ impl ToolName {
         }
     }
 
+    /// Whether a call takes a few syncs and no more, however much was recorded before.
+    pub(crate) const fn is_brief(self) -> bool {
+        matches!(self, Self::Gate | Self::Record)
+    }
+
     pub(crate) fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)
     }
