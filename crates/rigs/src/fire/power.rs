@@ -128,8 +128,10 @@ impl Rack {
         };
         let mut first = Process::start(&mut start("new", 0)?);
         first.wait_for_acks(1);
-        let recording = first.told().begun.map(|id| id.to_string());
-        let recording = recording.ok_or("the writer begins nothing")?;
+        let Some(recording) = first.told().begun.map(|id| id.to_string()) else {
+            let (status, told) = first.finish();
+            return Err(format!("the writer begins nothing, ended with {status}: {:?}", told.errors));
+        };
         let mut writers = vec![first];
         for name in 0..dice.below(3) {
             // Some write to the same recording, some to one of their own.
