@@ -455,6 +455,12 @@ pub enum Refusal {
         /// How many there are.
         standing: usize,
     },
+    /// A person's yes was given to another call.
+    #[error("the approval of the intent at {intent} was given to another call: it counts once")]
+    ApprovalTaken {
+        /// The intent that was approved.
+        intent: u64,
+    },
     /// Nobody waits for this answer.
     #[error("question {id} is not open: it was answered, or what asked it is over")]
     NotAsked {

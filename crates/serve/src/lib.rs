@@ -13,6 +13,7 @@ mod lines;
 mod mcp;
 mod proxy;
 mod question;
+mod scan;
 mod signals;
 mod stdio;
 mod viewer;

@@ -10,6 +10,7 @@ use countersign_runtime::tool_lists::ToolLists;
 use countersign_serve::{HttpTarget, ProxyError, ProxySetup, ProxyTarget, TargetHeader, run_proxy};
 use serde_json::{Value, json};
 
+use super::init::plain_json;
 use crate::place::explain;
 use crate::{Caller, CommandError, Exit, Format};
 
@@ -177,7 +178,8 @@ fn wrapped(entry: Option<&str>) -> Result<ProxyTarget, CommandError> {
     let unusable =
         |why: &str| CommandError::usage(format!("{WRAPPED_VARIABLE} {why}")).with_hint(hint);
     let entry = entry.ok_or_else(|| unusable("is not set"))?;
-    let entry: Value = serde_json::from_str(entry).map_err(|_| unusable("holds no JSON"))?;
+    let entry: Value =
+        serde_json::from_str(&plain_json(entry)).map_err(|_| unusable("holds no JSON"))?;
     let url = entry.get("url").and_then(Value::as_str);
     let url = url.ok_or_else(|| unusable("holds no address"))?;
     let headers = entry.get("headers").and_then(Value::as_object).into_iter().flatten();
@@ -255,6 +257,8 @@ mod tests {
     fn what_a_client_knew_of_an_address_is_taken_from_the_variable() {
         let entry = r#"{"type":"http","url":"https://a.example/mcp","headers":{"x-key":"v"}}"#;
         assert!(matches!(wrapped(Some(entry)), Ok(ProxyTarget::Http(_))));
+        let with_comments = "{ \"url\": \"https://a.example/mcp\", // far\n}";
+        assert!(matches!(wrapped(Some(with_comments)), Ok(ProxyTarget::Http(_))));
         for bad in [None, Some("{"), Some("{}"), Some(r#"{"url":"http://a/","headers":{"a":1}}"#)] {
             assert_eq!(wrapped(bad).unwrap_err().exit, Exit::Usage, "{bad:?}");
         }

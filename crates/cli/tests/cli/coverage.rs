@@ -13,6 +13,7 @@ use countersign_runtime::actions::{
     ActionReport, ActionRequest, AgentRuntime, Enforcement, RuntimeOptions,
 };
 use countersign_runtime::coverage::SnapshotLimits;
+use countersign_runtime::questions::PersonsAnswer;
 use countersign_runtime::secrets::Redactor;
 use countersign_runtime::store::Blobs as _;
 use countersign_testkit::TestHome;
@@ -624,4 +625,111 @@ fn without_a_snapshot_the_files_cannot_be_compared() {
     hint: recordings of `countersign hook claude-code` begin with one
     hint: run `countersign coverage $TRACE --snapshot` when an agent begins, for its open recording
     ");
+}
+
+/// One message of the model with several calls, and one with their results.
+fn at_once(calls: &[(&str, &str, Value)], refused: &[&str], more: &Value) -> String {
+    let used = calls.iter().map(
+        |(id, tool, input)| json!({ "type": "tool_use", "id": id, "name": tool, "input": input }),
+    );
+    let results = calls.iter().map(|(id, _, _)| {
+        json!({ "type": "tool_result", "tool_use_id": id, "content": "x",
+            "is_error": refused.contains(id) })
+    });
+    let line = |role: &str, content: Vec<Value>| {
+        let mut line = json!({ "type": role, "timestamp": "2026-02-03T04:05:06.000Z",
+            "message": { "role": role, "content": content } });
+        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        format!("{line}\n")
+    };
+    line("assistant", used.collect()) + &line("user", results.collect())
+}
+
+/// Calls side by side in one message, the same input twice, a sub-agent's calls in its parent's transcript,
+/// and calls that were denied: only what ran past the recorder is a gap.
+#[test]
+fn exactly_the_unrecorded_calls_are_named_however_a_transcript_has_them() {
+    let options = RuntimeOptions { enforcement: Enforcement::Enforced, ..shadow() };
+    let agent = Hooked::in_home(TestHome::new(), options.clone());
+    let place = Place::owner_of(&agent.home);
+    let ls = || bash("ls");
+    for id in ["toolu_1", "toolu_2"] {
+        agent.call(id, "Bash", &ls());
+    }
+    agent.before("toolu_4", "Edit", &edit(".claude/settings.json"));
+    agent.before("toolu_5", "Bash", &bash("npm publish"));
+    let id = agent.id().to_string();
+    let links = json!({ "parent": { "trace_id": id } });
+    let child = Hooked::in_home(agent.home, RuntimeOptions { links: Some(links), ..options });
+    child.call("toolu_6", "Bash", &ls());
+    let text = [
+        // Three of the same, of which two were recorded.
+        at_once(
+            &[("toolu_1", "Bash", ls()), ("toolu_2", "Bash", ls()), ("toolu_3", "Bash", ls())],
+            &[],
+            &json!({}),
+        ),
+        at_once(
+            &[
+                ("toolu_4", "Edit", edit(".claude/settings.json")),
+                ("toolu_5", "Bash", bash("npm publish")),
+            ],
+            &["toolu_4", "toolu_5"],
+            &json!({}),
+        ),
+        at_once(
+            &[("toolu_6", "Bash", ls()), ("toolu_7", "Bash", ls())],
+            &[],
+            &json!({ "isSidechain": true, "agentId": "a1" }),
+        ),
+    ];
+    fs::write(place.path().join("t.jsonl"), text.concat()).unwrap();
+    let (code, answer) = answer(&place, &[&id, "--transcript", "t.jsonl", "--no-write"]);
+    assert_eq!(code, 3);
+    assert_eq!(listed(&answer, "gap_list", "call_id"), ["toolu_3", "toolu_7"], "{answer}");
+    assert_eq!(listed(&answer, "gap_list", "kind"), ["not_recorded"; 2]);
+    let gaps = answer["report"]["gap_list"]["first"].as_array().unwrap();
+    let by_sub_agent: Vec<bool> = gaps.iter().map(|gap| gap["by_sub_agent"] == true).collect();
+    assert_eq!(by_sub_agent, [false, true]);
+    for nothing in ["not_in_transcript", "told_differently", "recorded_elsewhere"] {
+        assert_eq!(answer["report"][nothing]["count"], 0, "{nothing}: {answer}");
+    }
+    // The sub-agent's own transcript, given beside it, adds nothing.
+    let own = at_once(&[("toolu_6", "Bash", ls()), ("toolu_7", "Bash", ls())], &[], &json!({}));
+    fs::write(place.path().join("agent-a1.jsonl"), own).unwrap();
+    let both = [&*id, "--transcript", "t.jsonl", "--transcript", "agent-a1.jsonl", "--no-write"];
+    let (_, answer) = self::answer(&place, &both);
+    assert_eq!(listed(&answer, "gap_list", "call_id"), ["toolu_3", "toolu_7"], "{answer}");
+}
+
+/// Whoever asks again what a person refused was refused, too; and what a person approved once is one call.
+#[test]
+fn what_a_person_said_to_a_call_that_was_tried_again_counts_for_that_call() {
+    let options = RuntimeOptions { enforcement: Enforcement::Enforced, ..shadow() };
+    let agent = Hooked::in_home(TestHome::new(), options);
+    let place = Place::owner_of(&agent.home);
+    let id = agent.id().to_string();
+    let mut calls = Vec::new();
+    for (first, second, command, said) in [
+        ("toolu_1", "toolu_2", "npm publish", PersonsAnswer::Yes),
+        ("toolu_3", "toolu_4", "npm unpublish", PersonsAnswer::No),
+    ] {
+        agent.before(first, "Bash", &bash(command));
+        let (questions, _) = agent.home.workspace.questions().unwrap();
+        let _ = agent.home.workspace.answer(&questions[0], said, None).unwrap();
+        agent.before(second, "Bash", &bash(command));
+        calls.push((first, "Bash", bash(command)));
+        calls.push((second, "Bash", bash(command)));
+    }
+    agent.after("toolu_2", "Bash", &bash("npm publish"));
+    let refused = ["toolu_1", "toolu_3", "toolu_4"];
+    fs::write(place.path().join("t.jsonl"), at_once(&calls, &refused, &json!({}))).unwrap();
+    let (code, answer) = answer(&place, &[&id, "--transcript", "t.jsonl", "--no-write"]);
+    assert_eq!((code, &answer["report"]["gaps"]), (0, &json!(0)), "{answer}");
+    // The same, if the last one ran all the same.
+    fs::write(place.path().join("t.jsonl"), at_once(&calls, &refused[..2], &json!({}))).unwrap();
+    let (code, answer) = self::answer(&place, &[&id, "--transcript", "t.jsonl", "--no-write"]);
+    assert_eq!(code, 3, "{answer}");
+    assert_eq!(listed(&answer, "gap_list", "call_id"), ["toolu_4"]);
+    assert_eq!(listed(&answer, "gap_list", "kind"), ["done_despite"]);
 }

@@ -202,7 +202,7 @@ fn the_hook_comes_and_goes_and_replaces_nobody_elses() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     let (_agent, place) = hooked(root);
-    let hook = root.join(".git/hooks/prepare-commit-msg");
+    let hook = root.join(".git/hooks/commit-msg");
     assert_eq!(fs::metadata(&hook).unwrap().permissions().mode() & 0o111, 0o111);
     let again = place.run(&["init", "--git"]);
     assert!(again.stderr.contains("nothing to change"), "{again}");
@@ -212,7 +212,7 @@ fn the_hook_comes_and_goes_and_replaces_nobody_elses() {
     let refused = place.run(&["init", "--git"]);
     assert_eq!(refused.code, 1, "{refused}");
     assert!(
-        refused.stderr.contains("hint: add this line to it, before any `exit`: '"),
+        refused.stderr.contains("hint: add this line to it, before any `exit`: h='"),
         "{refused}"
     );
     assert_eq!(place.run(&["init", "--git", "--undo"]).code, 0);
@@ -221,12 +221,134 @@ fn the_hook_comes_and_goes_and_replaces_nobody_elses() {
     fs::remove_file(&hook).unwrap();
     git(root, &["config", "core.hooksPath", ".githooks"]);
     assert_eq!(place.run(&["init", "--git"]).code, 0);
-    assert!(root.join(".githooks/prepare-commit-msg").exists() && !hook.exists());
+    assert!(root.join(".githooks/commit-msg").exists() && !hook.exists());
     let shared = tempfile::tempdir().unwrap();
     git(root, &["config", "core.hooksPath", shared.path().to_str().unwrap()]);
     let refused = place.run(&["init", "--git"]);
     assert_eq!(refused.code, 1, "{refused}");
     assert!(refused.stderr.contains("where other repositories may too"), "{refused}");
+}
+
+#[test]
+fn a_hook_of_ours_that_came_before_the_message_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let (_agent, place) = hooked(root);
+    let hook = root.join(".git/hooks/commit-msg");
+    let old = root.join(".git/hooks/prepare-commit-msg");
+    for arguments in [&["init", "--git"][..], &["init", "--git", "--undo"]] {
+        fs::copy(&hook, &old).unwrap();
+        assert_eq!(place.run(arguments).code, 0);
+        assert!(!old.exists(), "{arguments:?}");
+    }
+    fs::write(&old, "#!/bin/sh\necho mine\n").unwrap();
+    assert_eq!(place.run(&["init", "--git"]).code, 0);
+    assert!(old.exists() && hook.exists());
+}
+
+/// Commits with an editor that leaves this message behind, and says whether there is a new commit.
+fn edited(root: &Path, options: &[&str], message: &str) -> bool {
+    let editor = root.join(".git/editor");
+    fs::write(&editor, format!("#!/bin/sh\nprintf '{message}' > \"$1\"\n")).unwrap();
+    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    let before = git(root, &["rev-parse", "HEAD"]);
+    let mut command = Command::new("git");
+    command.current_dir(root).args(["-c", "user.name=n", "-c", "user.email=n@example.org"]);
+    command.arg("commit").args(options);
+    command.env("GIT_EDITOR", &editor).env("GIT_CONFIG_GLOBAL", "/dev/null");
+    let ended = command.output().unwrap();
+    let made = git(root, &["rev-parse", "HEAD"]) != before;
+    assert_eq!(ended.status.success(), made, "{}", String::from_utf8_lossy(&ended.stderr));
+    made
+}
+
+/// A message with nothing but our line in it would be committed although nobody wrote one.
+#[test]
+fn a_commit_that_was_given_up_stays_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let (agent, _place) = hooked(root);
+    agent.call("toolu_1", "Edit", &edit("src/a.rs"));
+    fs::write(root.join("src/a.rs"), "by the agent\n").unwrap();
+    git(root, &["add", "src/a.rs"]);
+    let scissors = "# ------------------------ >8 ------------------------\\ndiff --git a b\\n";
+    for (options, message) in [
+        (&[][..], ""),
+        (&[], "\\n \\n"),
+        (&[], "# only a comment\\n#another\\n"),
+        (&["--signoff"], "\\nSigned-off-by: n <n@example.org>\\n"),
+        (&["--verbose"], scissors),
+    ] {
+        assert!(!edited(root, options, message), "{message}");
+    }
+    fs::write(root.join(".git/template"), "What: \n# and why\n").unwrap();
+    git(root, &["config", "commit.template", root.join(".git/template").to_str().unwrap()]);
+    assert!(!edited(root, &[], "What: \\n# and why\\n"));
+    git(root, &["config", "--unset", "commit.template"]);
+    // With another sign for comments, these are none.
+    git(root, &["config", "core.commentChar", ";"]);
+    assert!(!edited(root, &[], "; only a comment\\n"));
+    git(root, &["config", "--unset", "core.commentChar"]);
+    // Something was said.
+    let said = format!("say it\\n\\n---\\nand more\\n# a comment\\n{scissors}");
+    assert!(edited(root, &["--verbose"], &said));
+    let message = git(root, &["log", "-1", "--format=%B"]);
+    let id = agent.id();
+    assert_eq!(message, format!("say it\n\n---\nand more\n\nCountersign-Trace: {id}"));
+}
+
+#[test]
+fn a_commit_in_another_worktree_names_the_traces_of_its_own_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("main");
+    fs::create_dir(&root).unwrap();
+    let (agent, place) = hooked(&root);
+    let other = dir.path().join("other");
+    git(&root, &["worktree", "add", "--quiet", other.to_str().unwrap()]);
+    agent.call("toolu_1", "Edit", &edit("src/a.rs"));
+    agent.call("toolu_2", "Edit", &edit(other.join("src/b.rs").to_str().unwrap()));
+    let id = agent.id();
+    let again = place.run(&["init", "--git"]);
+    assert!(again.stderr.contains("nothing to change"), "{again}");
+    for (file, named) in [("src/a.rs", false), ("src/b.rs", true)] {
+        fs::write(other.join(file), "changed there\n").unwrap();
+        git(&other, &["add", file]);
+        let message = commit(&other, file);
+        assert_eq!(message.contains(&id.to_string()), named, "{message}");
+    }
+    fs::write(root.join("src/a.rs"), "changed here\n").unwrap();
+    git(&root, &["add", "src/a.rs"]);
+    assert!(commit(&root, "here").contains(&id.to_string()));
+    // A workspace of the other worktree counts there.
+    let home = TestHome::at(&other.join(".countersign"));
+    let own = Hooked::in_home(home, shadow());
+    own.call("toolu_3", "Edit", &edit("src/c.rs"));
+    let place = Place::owner_of(&own.home);
+    assert_eq!(place.run(&["init", "--git"]).code, 0);
+    assert!(root.join(".git/hooks/commit-msg").exists());
+    fs::write(other.join("src/c.rs"), "changed there\n").unwrap();
+    git(&other, &["add", "src/c.rs"]);
+    assert!(commit(&other, "there").contains(&own.id().to_string()));
+    fs::write(root.join("src/a.rs"), "changed here again\n").unwrap();
+    git(&root, &["add", "src/a.rs"]);
+    assert!(commit(&root, "here").contains(&id.to_string()));
+}
+
+#[test]
+fn hooks_of_a_repository_are_put_where_git_runs_them_whatever_directory_the_workspace_is_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    drop(repository(root));
+    let inner = root.join("src");
+    let agent = Hooked::in_home(TestHome::at(&inner.join(".countersign")), shadow());
+    let place = Place::owner_of(&agent.home);
+    git(root, &["config", "core.hooksPath", ".githooks"]);
+    assert_eq!(place.run(&["init", "--git"]).code, 0);
+    assert!(root.join(".githooks/commit-msg").exists());
+    agent.call("toolu_1", "Edit", &edit("a.rs"));
+    fs::write(root.join("src/a.rs"), "by the agent\n").unwrap();
+    git(root, &["add", "src/a.rs"]);
+    assert!(commit(root, "inner").contains(&agent.id().to_string()));
 }
 
 #[test]

@@ -42,12 +42,12 @@ pub enum RecordingCommand {
         /// How the answer was given.
         channel: String,
     },
-    /// The agent asks again, in another call, what a person has answered.
+    /// A call is told what a person has answered. A yes is told to one call only.
     AskAgain {
         /// The intent that was answered.
         intent: EventRef,
-        /// What the agent's side calls the other call.
-        call_id: String,
+        /// What the agent's side calls the call, where it has a name.
+        call_id: Option<String>,
     },
     /// The agent has done something.
     Record(Box<RecordedAction>),

@@ -191,11 +191,18 @@ fn gate(
     Ok(acts)
 }
 
-/// What was asked for and answered before, in another call.
-fn again(state: &RecordingState, intent: &EventRef, call_id: String) -> Result<Draft, Refusal> {
+/// What was asked for and answered before, told to a call.
+fn again(
+    state: &RecordingState,
+    intent: &EventRef,
+    call_id: Option<String>,
+) -> Result<Draft, Refusal> {
     let event = EventType::ToolIntentSigned;
     let open = state.intents.get(&intent.seq);
     let open = open.ok_or_else(|| no_such_command(event, intent, "intent"))?;
+    if open.is_taken_from(call_id.as_deref()) {
+        return Err(Refusal::ApprovalTaken { intent: intent.seq });
+    }
     let action = &open.action;
     let mut payload = json!({
         "tool_name": action.tool_name,
@@ -204,9 +211,9 @@ fn again(state: &RecordingState, intent: &EventRef, call_id: String) -> Result<D
         "normalized_input_hash": open.input.unwrap_or(action.input),
         "safety_classification": RiskClass::Standard,
         "justification": action.description,
-        "call_id": call_id,
         "retry_of": intent,
     });
+    set(&mut payload, "call_id", call_id);
     set(&mut payload, "input_binding", open.binding);
     Ok(Draft::new(event, with_behalf(state, payload)))
 }

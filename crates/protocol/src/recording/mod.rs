@@ -9,7 +9,7 @@ mod verdicts;
 
 use std::collections::BTreeMap;
 
-use countersign_format::event::{Event, EventType, TraceKind};
+use countersign_format::event::{Event, EventRef, EventType, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::role::Role;
 use countersign_format::trace_session::TraceStatus;
@@ -23,8 +23,11 @@ pub use command::{
     AskedInput, CallOutcome, EndedCall, GateRecord, GatedIntent, RecordedAction, RecordingCommand,
     Reporter, StoredInput,
 };
-pub use verdicts::OpenIntent;
 use verdicts::{INTENTS_MAX, admit_gate};
+pub use verdicts::{OpenIntent, Taker};
+
+/// The channel of an answer that was given in the agent's own program.
+pub const CLIENT_PROMPT: &str = "client-prompt";
 
 /// What the events of a recording come to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -152,7 +155,7 @@ impl RecordingState {
 
 impl State for RecordingState {
     type Command = RecordingCommand;
-    const VERSION: u32 = 4;
+    const VERSION: u32 = 5;
 
     fn decide(&self, command: RecordingCommand, context: &Context) -> Result<Vec<Act>, Refusal> {
         draft::acts(self, command, context)
@@ -217,6 +220,12 @@ impl RecordingState {
                 action.standing = used.action.standing;
             }
         }
+        if let Ok(Some(again)) = optional::<EventRef>(event, "retry_of")
+            && let Some(answered) = self.intents.get_mut(&again.seq)
+            && answered.by_person
+        {
+            answered.taken = Some(Taker { call_id: optional(event, "call_id").ok().flatten() });
+        }
         self.intents.retain(|_, intent| intent.expires_at.is_none_or(|end| now < end));
         while self.intents.len() >= INTENTS_MAX {
             self.intents.pop_first();
@@ -235,6 +244,9 @@ impl RecordingState {
         intent.action.review(event);
         intent.decision = optional(event, "decision").ok().flatten();
         intent.by_person = event.actor.role == Role::Operator;
+        // Whoever answers in the agent's own program answers the call that waits for it there.
+        let there = event.payload.get("channel").and_then(Value::as_str) == Some(CLIENT_PROMPT);
+        intent.taken = there.then(|| Taker { call_id: intent.call_id.clone() });
         intent.inputs.clear();
         if gated {
             intent.token = Some(event.event_id.clone());

@@ -41,12 +41,21 @@ pub struct OpenIntent {
     pub call_id: Option<String>,
     /// Whether a person spoke last.
     pub by_person: bool,
+    /// Who runs under a person's yes. It is given out once.
+    pub taken: Option<Taker>,
     /// Binds the request as it was before secrets were taken out of it.
     pub binding: Option<Hash>,
     /// With what it was asked for.
     pub input: Option<Hash>,
     /// What the intent was stored with, until it was judged.
     pub inputs: Vec<Hash>,
+}
+
+/// Whoever was told a person's yes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taker {
+    /// What the agent's side calls the call, where it has a name.
+    pub call_id: Option<String>,
 }
 
 impl OpenIntent {
@@ -64,6 +73,7 @@ impl OpenIntent {
             request: None,
             call_id: optional(event, "call_id").ok().flatten(),
             by_person: false,
+            taken: None,
             binding: optional(event, "input_binding").ok().flatten(),
             input,
             inputs: {
@@ -77,6 +87,14 @@ impl OpenIntent {
     #[must_use]
     pub fn is_of(&self, asked: &AskedInput) -> bool {
         self.input == Some(asked.input) && self.binding == asked.binding
+    }
+
+    /// Whether somebody else than this call was told the yes that a person gave. Calls without a name
+    /// cannot be told apart.
+    #[must_use]
+    pub fn is_taken_from(&self, call_id: Option<&str>) -> bool {
+        let taker = self.taken.as_ref().filter(|_| self.decision == Some(ReviewDecision::Approved));
+        taker.is_some_and(|taker| call_id.is_none() || taker.call_id.as_deref() != call_id)
     }
 
     /// Whether it is too late to use its verdict at `now`. What was done under a verdict of its own

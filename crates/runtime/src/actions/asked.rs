@@ -8,7 +8,8 @@ use countersign_format::time::Timestamp;
 use countersign_gate::{Decision, GateRequest, Opinion};
 use countersign_protocol::ReviewDecision;
 use countersign_protocol::recording::{
-    GateRecord, GatedIntent, OpenIntent, RecordingCommand, RecordingState, StoredInput,
+    CLIENT_PROMPT, GateRecord, GatedIntent, OpenIntent, RecordingCommand, RecordingState,
+    StoredInput,
 };
 use serde_json::{Value, json};
 
@@ -33,8 +34,9 @@ impl AgentRuntime {
     /// Asks whether an action may run. When it returns, question and answer survive power loss.
     ///
     /// The same question, asked again while a person is still to answer it or after they have
-    /// agreed, gets that answer: nobody can ask until the gate says yes. A call that somebody is asked
-    /// about where it is made is a question of its own.
+    /// answered, gets that answer: nobody can ask until the gate says yes. A yes is given out once: whoever
+    /// asks the same after that has a question of their own. So has a call that somebody is asked about
+    /// where it is made.
     ///
     /// # Errors
     /// They could not be recorded.
@@ -59,14 +61,19 @@ impl AgentRuntime {
         let same = SameRequest { hash: Hash::of(&bytes), binding, call };
         let standing = self.standing(&inner, &request, &same, &opinion, model_loaded)?;
         if let Some((mut answer, intent)) = standing {
-            if let (Some(intent), Some(call_id)) = (intent, same.call) {
-                // So that nobody misses the call in the record.
-                self.submit(&mut inner, &RecordingCommand::AskAgain { intent, call_id })?;
+            match (asked.begins, answer.decision, intent) {
+                (true, Decision::Allow, _) => {
+                    answer.execution = Some(self.begin(&mut inner, &answer.token)?);
+                    return Ok(answer);
+                }
+                (false, _, Some(intent)) => {
+                    if tell(&inner, intent, same.call)? {
+                        return Ok(answer);
+                    }
+                    // Another process was quicker: what was approved is another call.
+                }
+                _ => return Ok(answer),
             }
-            if asked.begins && answer.decision == Decision::Allow {
-                answer.execution = Some(self.begin(&mut inner, &answer.token)?);
-            }
-            return Ok(answer);
         }
         let input = asked.arguments.as_deref().map(|raw| self.input(raw, &mut counts));
         let (stored, input) = self.keep_request(&bytes, input)?;
@@ -248,7 +255,7 @@ impl AgentRuntime {
     }
 
     /// The answer that the same question has already, if a person is concerned with it; with the
-    /// intent that it was given to, if that is of another call.
+    /// intent that it was given to, if the record does not say yet that this call was told.
     fn standing(
         &self,
         inner: &Inner,
@@ -262,13 +269,17 @@ impl AgentRuntime {
         let found = current.recording.look(|state| {
             let open = state.intents.iter();
             let open = open.filter(|(_, it)| same.is_of(it) && concerns_person(it, now));
+            let open = open.filter(|(_, it)| !it.is_taken_from(same.call.as_deref()));
             // What was answered counts before what was not, and the last answer before the others.
             let open = open.max_by_key(|(seq, it)| (it.by_person, **seq));
             open.map(|(&seq, intent)| (seq, intent.clone()))
         })?;
         let Some((seq, intent)) = found else { return Ok(None) };
-        let other = same.call.is_some() && intent.call_id != same.call;
-        let other = other.then(|| EventRef { event_id: intent.event_id.clone(), seq });
+        let untold = match intent.decision {
+            Some(ReviewDecision::Approved) => intent.taken.is_none(),
+            _ => same.call.is_some() && intent.call_id != same.call,
+        };
+        let untold = untold.then(|| EventRef { event_id: intent.event_id.clone(), seq });
         let (decision, reason) = match intent.decision {
             Some(ReviewDecision::Approved) => (Decision::Allow, "a person approved it"),
             Some(ReviewDecision::Blocked) => (Decision::Deny, "a person refused it"),
@@ -290,30 +301,67 @@ impl AgentRuntime {
             reasons: vec![reason.to_owned()],
             model_loaded,
         };
-        Ok(Some((answer, other)))
+        Ok(Some((answer, untold)))
+    }
+
+    /// Has a call begin under the yes that a person gave to its question. Says whether it may: a yes is
+    /// given out once, and somebody else who asked the same may have it.
+    ///
+    /// # Errors
+    /// It could not be recorded.
+    pub fn take(&self, token: &str, call_id: Option<&str>) -> Result<bool, WorkspaceError> {
+        let inner = self.lock();
+        let Some(current) = &inner.current else { return Ok(false) };
+        match intent_of(&current.recording, token)? {
+            Some(intent) => tell(&inner, intent, call_id.map(|id| self.clean(id))),
+            None => Ok(false),
+        }
     }
 
     /// What a person said to the agent's own program when it asked them. The weakest of all
-    /// channels: the record names it.
+    /// channels: the record names it. If the same was approved elsewhere meanwhile, that is taken.
     ///
     /// # Errors
-    /// Nobody was asked, or the answer could not be recorded.
+    /// Nobody was asked, or somebody else has the answer, or it could not be recorded.
     pub fn answer_from_client(&self, token: &str, yes: bool) -> Result<(), WorkspaceError> {
         let mut inner = self.lock();
         let not_open = || WriteError::Refused(Refusal::NotAsked { id: token.to_owned() });
         let current = inner.current.as_mut().ok_or_else(not_open)?;
         let intent = intent_of(&current.recording, token)?.ok_or_else(not_open)?;
-        current.denials += u64::from(!yes);
-        current.recording.submit(RecordingCommand::Answer {
-            intent,
-            decision: if yes { ReviewDecision::Approved } else { ReviewDecision::Blocked },
-            reasons: vec![match yes {
-                true => "a person approved it in the agent's program".to_owned(),
-                false => "a person refused it in the agent's program".to_owned(),
-            }],
-            channel: "client-prompt".to_owned(),
+        let decision = current.recording.look(|state| {
+            let open = state.intents.get(&intent.seq);
+            open.map(|open| (open.decision, open.call_id.clone()))
         })?;
+        let command = match decision {
+            Some((Some(ReviewDecision::Asked), _)) => RecordingCommand::Answer {
+                intent,
+                decision: if yes { ReviewDecision::Approved } else { ReviewDecision::Blocked },
+                reasons: vec![match yes {
+                    true => "a person approved it in the agent's program".to_owned(),
+                    false => "a person refused it in the agent's program".to_owned(),
+                }],
+                channel: CLIENT_PROMPT.to_owned(),
+            },
+            Some((Some(ReviewDecision::Approved), call_id)) if yes => {
+                RecordingCommand::AskAgain { intent, call_id }
+            }
+            _ => return Err(not_open().into()),
+        };
+        current.denials += u64::from(!yes);
+        current.recording.submit(command)?;
         Ok(())
+    }
+}
+
+/// Records that a call is told what a person answered. Says whether it was to be had.
+fn tell(inner: &Inner, intent: EventRef, call_id: Option<String>) -> Result<bool, WorkspaceError> {
+    let Some(current) = &inner.current else { return Ok(false) };
+    match current.recording.submit(RecordingCommand::AskAgain { intent, call_id }) {
+        Ok(_) => Ok(true),
+        Err(WriteError::Refused(
+            Refusal::ApprovalTaken { .. } | Refusal::NoSuchEvent { .. } | Refusal::Ended { .. },
+        )) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -42,8 +42,10 @@ pub struct CallEnd {
 pub enum Waited {
     /// They agreed.
     Yes,
-    /// They refused, or the verdict is gone.
+    /// They refused, or the recording is over.
     No,
+    /// The question is gone: somebody else who asked the same has the answer.
+    Gone,
     /// They have not answered yet.
     NotYet,
 }
@@ -214,12 +216,13 @@ impl AgentRuntime {
             // Looking must not begin a recording where the one that it was asked in has ended.
             let decision = match &self.lock().current {
                 Some(current) => current.recording.look(of_token)?,
-                None => None,
+                None => return Ok(Waited::No),
             };
-            match decision.flatten() {
-                Some(ReviewDecision::Approved) => return Ok(Waited::Yes),
-                Some(ReviewDecision::Asked) => {}
-                _ => return Ok(Waited::No),
+            match decision {
+                Some(Some(ReviewDecision::Approved)) => return Ok(Waited::Yes),
+                Some(Some(ReviewDecision::Asked)) => {}
+                Some(_) => return Ok(Waited::No),
+                None => return Ok(Waited::Gone),
             }
             let left = until.map_or(patience, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() {

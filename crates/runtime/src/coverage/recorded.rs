@@ -191,6 +191,16 @@ impl RecordedTrace {
             return;
         }
         let text = |name: &str| event.payload.get(name).and_then(Value::as_str);
+        let answered = reference(event, "retry_of").and_then(|of| self.intents.get(&of.seq));
+        let answered = answered.and_then(|&place| self.calls.get(place));
+        // Whoever was told what a person answered, without a name or under the same, is no other call.
+        if answered
+            .is_some_and(|it| text("call_id").is_none() || it.call_id.as_deref() == text("call_id"))
+        {
+            return;
+        }
+        // What a person refused was refused to the call that asked again, too.
+        let refused = answered.is_some_and(|it| it.decision == Decided::Blocked);
         let paths = event.payload.get("paths").and_then(Value::as_array);
         let paths = paths.into_iter().flatten().filter_map(Value::as_str);
         let place =
@@ -206,7 +216,7 @@ impl RecordedTrace {
             paths: paths.map(str::to_owned).collect(),
             input: text("normalized_input_hash").and_then(|hash| hash.parse().ok()),
             arguments: event.payload.get("redactions").is_none(),
-            decision: Decided::Nothing,
+            decision: if refused { Decided::Blocked } else { Decided::Nothing },
             despite: event.payload.get("despite").is_some(),
             started: false,
             ungated: false,

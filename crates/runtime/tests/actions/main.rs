@@ -1,6 +1,7 @@
 //! Outside agents: gate, record and what the trace says of it.
 #![cfg(test)]
 
+mod approvals;
 mod disputes;
 
 use std::ffi::OsString;
@@ -181,7 +182,8 @@ fn a_question_is_asked_once_and_its_answer_counts_for_the_same_action() {
     // The approval is used up.
     let fresh = agent.gate(&edit(".env")).unwrap();
     assert_ne!(fresh.token, asked.token);
-    let report = home.check(receipt.trace_id, 8);
+    // Session, question, answer, that it was told, start and end, and the next question.
+    let report = home.check(receipt.trace_id, 9);
     assert_eq!(report.approvals.unprotected_key, 1);
 }
 

@@ -4,10 +4,11 @@
 //! ambiguous is refused: two members of one name could be read differently by whoever sent them.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::PathBuf;
 
 use serde::de::{DeserializeOwned, IgnoredAny};
+
+use crate::scan::Scan;
 
 /// Why a document cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,14 +85,14 @@ impl<'d> HookDocument<'d> {
             return Err(HookFault::NotAnObject);
         }
         let mut members = BTreeMap::new();
-        for (key, value) in spans(text) {
-            let name = text.get(key).unwrap_or_default();
+        let mut scan = Scan::new(text);
+        while let Some((name, value)) = scan.next_member() {
             // A name that is no text is nobody's name.
             let name: String = serde_json::from_str(name).unwrap_or_else(|_| name.to_owned());
             if members.contains_key(&name) {
                 return Err(HookFault::Twice { name });
             }
-            members.insert(name, text.get(value).unwrap_or_default());
+            members.insert(name, value);
         }
         Ok(Self { members, place: place.to_owned() })
     }
@@ -153,46 +154,6 @@ impl<'d> HookDocument<'d> {
     pub(super) fn wrong(&self, name: &str, expected: &'static str) -> HookFault {
         HookFault::Wrong { name: format!("{}{name}", self.place), expected }
     }
-}
-
-/// Where the names and values of the members lie, in a text that is known to be a JSON object.
-fn spans(text: &str) -> Vec<(Range<usize>, Range<usize>)> {
-    let bytes = text.as_bytes();
-    let (mut found, mut name, mut value) = (Vec::new(), None, None);
-    let (mut depth, mut at) = (0_usize, 0);
-    while let Some(&byte) = bytes.get(at) {
-        let begun = at;
-        match byte {
-            b'"' => at = after_string(bytes, at),
-            _ => at += 1,
-        }
-        match byte {
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
-            _ => {}
-        }
-        match (byte, depth) {
-            (b'"', 1) if name.is_none() => name = Some(begun..at),
-            (b',', 1) | (b'}', 0) => found.extend(name.take().zip(value.take())),
-            (byte, _) if byte.is_ascii_whitespace() => {}
-            (b':', 1) if value.is_none() => {}
-            (b'{', 1) if begun == 0 => {}
-            _ => value = Some(value.map_or(begun, |value: Range<usize>| value.start)..at),
-        }
-    }
-    found
-}
-
-/// Where the string that begins at `from` has ended.
-fn after_string(bytes: &[u8], from: usize) -> usize {
-    let mut at = from + 1;
-    while let Some(&byte) = bytes.get(at) {
-        at += if byte == b'\\' { 2 } else { 1 };
-        if byte == b'"' {
-            break;
-        }
-    }
-    at.min(bytes.len())
 }
 
 #[cfg(test)]

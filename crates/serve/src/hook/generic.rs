@@ -4,7 +4,7 @@
 //! The program that calls it says what its tools mean; nothing is guessed here.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use countersign_format::receipt::{CheckedReceipt, check};
 use countersign_gate::Decision;
@@ -187,10 +187,7 @@ fn before(
     asked: &ActionRequest,
     patience: Duration,
 ) -> Result<GenericReply, WorkspaceError> {
-    let mut answer = runtime.gate(asked)?;
-    if answer.decision == Decision::Ask && !patience.is_zero() {
-        wait(runtime, &mut answer, patience)?;
-    }
+    let answer = judged(runtime, asked, patience)?;
     let mut told = json!({
         "decision": decision_name(answer.decision),
         "reasons": answer.reasons,
@@ -205,20 +202,34 @@ fn before(
     Ok(GenericReply { answer: told, decision: answer.decision, notes: Vec::new() })
 }
 
-fn wait(
+/// What the gate says, or a person within `patience`.
+fn judged(
     runtime: &AgentRuntime,
-    answer: &mut GateAnswer,
+    asked: &ActionRequest,
     patience: Duration,
-) -> Result<(), WorkspaceError> {
-    let (decision, said) = match runtime.wait_for_answer(&answer.token, patience)? {
-        Waited::Yes => (Decision::Allow, "a person approved it"),
-        Waited::No => (Decision::Deny, "a person refused it"),
-        Waited::NotYet => return Ok(()),
-    };
-    answer.decision = decision;
-    answer.question = None;
-    answer.reasons.insert(0, said.to_owned());
-    Ok(())
+) -> Result<GateAnswer, WorkspaceError> {
+    let begun = Instant::now();
+    loop {
+        let mut answer = runtime.gate(asked)?;
+        let left = patience.saturating_sub(begun.elapsed());
+        if answer.decision != Decision::Ask || left.is_zero() {
+            return Ok(answer);
+        }
+        let call = asked.call_id.as_deref();
+        let (decision, said) = match runtime.wait_for_answer(&answer.token, left)? {
+            Waited::Yes if runtime.take(&answer.token, call)? => {
+                (Decision::Allow, "a person approved it")
+            }
+            // Somebody who asked the same has the answer: this is another question.
+            Waited::Yes | Waited::Gone => continue,
+            Waited::No => (Decision::Deny, "a person refused it"),
+            Waited::NotYet => return Ok(answer),
+        };
+        answer.decision = decision;
+        answer.question = None;
+        answer.reasons.insert(0, said.to_owned());
+        return Ok(answer);
+    }
 }
 
 fn recorded(given: &ReceiptGiven, unanswered: Option<WorkspaceError>) -> GenericReply {

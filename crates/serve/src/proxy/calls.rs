@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use countersign_format::event::EventRef;
 use countersign_format::hash::Hash;
 use countersign_gate::Decision;
+use countersign_protocol::Refusal;
 use countersign_protocol::recording::CallOutcome;
 use countersign_runtime::actions::{ActionRequest, CallEnd, GateAnswer, Waited};
 use countersign_runtime::tool_lists::HoldReason;
+use countersign_runtime::{WorkspaceError, WriteError};
 use serde_json::Value;
 
 use super::facts::Facts;
@@ -38,6 +40,18 @@ struct WantedCall<'a> {
     as_task: bool,
 }
 
+/// A call that is put before the gate, and the line that it came in.
+#[derive(Clone, Copy)]
+struct GatedCall<'a> {
+    id: &'a Id,
+    tool: &'a str,
+    as_task: bool,
+    held: Option<&'a HoldReason>,
+    request: &'a ActionRequest,
+    params: Option<&'a str>,
+    line: &'a [u8],
+}
+
 /// A call about which a person is asked.
 struct AskedCall {
     id: Id,
@@ -50,11 +64,27 @@ struct AskedCall {
     line: Vec<u8>,
 }
 
+impl AskedCall {
+    fn gated(&self) -> GatedCall<'_> {
+        GatedCall {
+            id: &self.id,
+            tool: &self.tool,
+            as_task: self.as_task,
+            held: self.held.as_ref(),
+            request: &self.request,
+            params: self.params.as_deref(),
+            line: &self.line,
+        }
+    }
+}
+
 /// What asking came to.
 enum Answered {
     Yes,
     No,
     NotYet,
+    /// Another call that is the same has the answer.
+    Gone,
     /// Nobody waits for the call any more.
     Nobody,
 }
@@ -85,30 +115,42 @@ impl Relay {
             Err(NotJudged::Failed(why)) => return refuse(&words::unrecorded(&tool, &why)),
         };
         let request = self.request(&wanted, held.as_ref());
-        let answer = match self.runtime().gate(&request) {
+        let (held, request) = (held.as_ref(), &request);
+        self.judge(GatedCall { id, tool: &tool, as_task, held, request, params, line });
+    }
+
+    /// Puts a call before the gate, and does what it says.
+    fn judge(self: &Arc<Self>, call: GatedCall<'_>) {
+        let GatedCall { id, tool, as_task, held, request, params, line } = call;
+        let refuse = |text: &str| self.refuse(id, as_task, text);
+        let answer = match self.runtime().gate(request) {
             Ok(answer) => answer,
-            Err(error) => return refuse(&words::unrecorded(&tool, &whole(&error))),
+            Err(error) => return refuse(&words::unrecorded(tool, &whole(&error))),
         };
-        if let (true, Some(held)) = (answer.approved_by_person, &held)
-            && let Err(text) = self.agreed(&tool, held)
+        if let (true, Some(held)) = (answer.approved_by_person, held)
+            && let Err(text) = self.agreed(tool, held)
         {
             if let Some(execution) = answer.execution.clone() {
-                self.record_unsent(&tool, execution, "the tool changed before it was sent");
+                self.record_unsent(tool, execution, "the tool changed before it was sent");
             }
             return refuse(&text);
         }
         match (answer.decision, answer.execution.clone()) {
-            (Decision::Allow, Some(execution)) => self.run(id, &tool, execution, params, line),
+            (Decision::Allow, Some(execution)) => self.run(id, tool, execution, params, line),
             (Decision::Allow, None) => {
-                refuse(&words::unrecorded(&tool, "its beginning was not recorded"));
+                refuse(&words::unrecorded(tool, "its beginning was not recorded"));
             }
-            (Decision::Deny, _) => refuse(&words::denied(&tool, &answer.reasons)),
-            (Decision::Ask, _) => {
-                let (line, params) = (line.to_vec(), params.map(str::to_owned));
-                let id = id.clone();
-                let asked = AskedCall { id, tool, as_task, held, request, answer, params, line };
-                self.ask(asked);
-            }
+            (Decision::Deny, _) => refuse(&words::denied(tool, &answer.reasons)),
+            (Decision::Ask, _) => self.ask(AskedCall {
+                id: id.clone(),
+                tool: tool.to_owned(),
+                as_task,
+                held: held.cloned(),
+                request: request.clone(),
+                answer,
+                params: params.map(str::to_owned),
+                line: line.to_vec(),
+            }),
         }
     }
 
@@ -220,6 +262,8 @@ impl Relay {
                 // Somebody may have answered just now; then that stands.
                 let _ = self.runtime().withdraw(&answer.token, reason);
             }
+            // An approval is used once: this one is asked about by itself.
+            Ok(Answered::Gone) => self.judge(asked.gated()),
             Ok(Answered::Yes) => {
                 let agreed = asked.held.as_ref().map_or(Ok(()), |held| self.agreed(tool, held));
                 if let Err(text) = agreed {
@@ -231,6 +275,7 @@ impl Relay {
                     Ok(execution) => {
                         self.run(id, tool, execution, asked.params.as_deref(), &asked.line);
                     }
+                    Err(error) if is_gone(&error) => self.judge(asked.gated()),
                     Err(error) => refuse(&words::unrecorded(tool, &whole(&error))),
                 }
             }
@@ -258,6 +303,7 @@ impl Relay {
             match runtime.wait_for_answer(&answer.token, pause) {
                 Ok(Waited::Yes) => break Ok(Answered::Yes),
                 Ok(Waited::No) => break Ok(Answered::No),
+                Ok(Waited::Gone) => break Ok(Answered::Gone),
                 Ok(Waited::NotYet) => {}
                 Err(error) => break Err(whole(&error)),
             }
@@ -267,8 +313,12 @@ impl Relay {
                     by_form = true;
                     let yes = word == Some(Word::Yes);
                     let kept = runtime.answer_from_client(&answer.token, yes);
-                    let said = if yes { Answered::Yes } else { Answered::No };
-                    break kept.map(|()| said).map_err(|error| whole(&error));
+                    break match kept {
+                        Ok(()) if yes => Ok(Answered::Yes),
+                        Ok(()) => Ok(Answered::No),
+                        Err(error) if is_gone(&error) => Ok(Answered::Gone),
+                        Err(error) => Err(whole(&error)),
+                    };
                 }
                 // Dismissed, or not shown at all: somebody may still answer elsewhere.
                 Some(Word::Silence) => {
@@ -398,6 +448,16 @@ impl Relay {
         let _ = self.runtime().finish(execution, &end(CallOutcome::Unknown { reason }, None));
         Err(why)
     }
+}
+
+/// Whether what a person approved is no longer there to be used.
+const fn is_gone(error: &WorkspaceError) -> bool {
+    matches!(
+        error,
+        WorkspaceError::Write(WriteError::Refused(
+            Refusal::NotAsked { .. } | Refusal::NoSuchEvent { .. } | Refusal::ApprovalTaken { .. },
+        ))
+    )
 }
 
 /// The call in these parameters.

@@ -349,10 +349,12 @@ impl HttpLine {
         }
         let body = read_body(&mut response).map_err(|it| format!("its answer broke off: {it}"))?;
         let line = one_line(&body);
-        let is_answer = matches!(
-            head::read(line.trim_ascii()),
-            Ok(Line::One(Head::Response { .. }) | Line::Batch(_))
-        );
+        let is_answer = match head::read(line.trim_ascii()) {
+            Ok(Line::One(Head::Response { .. }) | Line::Batch(_)) => true,
+            // Something like one: what is wrong with it is told.
+            Err(_) => status == 200 && line.starts_with(b"{"),
+            Ok(_) => false,
+        };
         if is_answer {
             self.note_version(begins, &line);
             relay.server_says(&line);

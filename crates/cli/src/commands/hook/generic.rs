@@ -11,6 +11,9 @@ use super::{CommonArgs, OnFailure, input};
 use crate::place::explain;
 use crate::{Caller, CommandError, Exit};
 
+/// What is left of the time for all but waiting.
+const TELLING: Duration = Duration::from_secs(2);
+
 /// Answer the hooks of any program that writes our JSON
 ///
 /// Takes one JSON object: an event (start, before, after or end) of a session, or an action as
@@ -23,15 +26,16 @@ pub(crate) struct GenericArgs {
     /// The session of an input that names none
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Seconds to wait for a person to answer what the gate asks, on top of `--deadline`
+    /// Seconds to wait for a person to answer what the gate asks; not beyond `--deadline`, if that is
+    /// given, and on top of the 20 seconds otherwise
     #[arg(long, value_name = "SECONDS", default_value_t = 0,
           value_parser = clap::value_parser!(u64).range(0..=86_400))]
     wait: u64,
 }
 
 pub(super) fn run(args: &GenericArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
-    let (on_failure, patience) = (args.common.on_failure, Duration::from_secs(args.wait));
-    let deadline = args.common.deadline().saturating_add(patience);
+    let on_failure = args.common.on_failure;
+    let (deadline, patience) = args.times();
     // It watches until the answer is written: nobody may read it.
     let told = Watchdog::start(deadline, on_failure).and_then(|_watchdog| {
         let reply = guarded(|| {
@@ -42,6 +46,18 @@ pub(super) fn run(args: &GenericArgs, caller: &mut Caller) -> Result<Exit, Comma
         tell(reply, caller)
     });
     told.or_else(|error| failed(error, on_failure, caller))
+}
+
+impl GenericArgs {
+    /// After what time we have failed, and how long a person is waited for.
+    fn times(&self) -> (Duration, Duration) {
+        let (own, wait) = (self.common.deadline(), Duration::from_secs(self.wait));
+        match self.common.deadline {
+            // Whoever waits for us is told that nobody has answered, not that we have failed.
+            Some(_) => (own, wait.min(own.saturating_sub(TELLING))),
+            None => (own.saturating_add(wait), wait),
+        }
+    }
 }
 
 fn tell(reply: GenericReply, caller: &mut Caller) -> Result<Exit, CommandError> {

@@ -13,6 +13,9 @@ use countersign_serve::hook::{HOOK_BYTES_MAX, HookFault, HookSetup};
 
 use crate::{Caller, CommandError, DocumentSource, Exit};
 
+/// After what time we have failed where nobody says otherwise.
+const DEADLINE: Duration = Duration::from_secs(20);
+
 /// Gate and record the tools of an agent's own program
 ///
 /// The program runs this before and after each tool call, with a JSON object on standard input.
@@ -39,10 +42,9 @@ struct CommonArgs {
     /// What becomes of a call about which we failed: it is denied, or runs unrecorded
     #[arg(long, value_name = "WHAT", default_value = "deny")]
     on_failure: OnFailure,
-    /// Seconds after which we have failed; must be fewer than the program waits
-    #[arg(long, value_name = "SECONDS", default_value_t = 20,
-          value_parser = clap::value_parser!(u64).range(1..=3_600))]
-    deadline: u64,
+    /// Seconds after which we have failed [default: 20]; must be fewer than the program waits
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    deadline: Option<u64>,
 }
 
 /// What becomes of a call about which we failed.
@@ -53,8 +55,8 @@ enum OnFailure {
 }
 
 impl CommonArgs {
-    const fn deadline(&self) -> Duration {
-        Duration::from_secs(self.deadline)
+    fn deadline(&self) -> Duration {
+        self.deadline.map_or(DEADLINE, Duration::from_secs)
     }
 
     fn setup(&self, caller: &Caller) -> Result<HookSetup, CommandError> {

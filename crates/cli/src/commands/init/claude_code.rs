@@ -1,15 +1,15 @@
 //! `countersign init --claude-code`: Claude Code is told to run our hooks, or no longer.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::client::{replace, store};
+use super::client::store;
+use super::edited::{Done, edit, tell, text_of};
 use super::our_command::OurCommand;
 use super::settings_file::{OurHook, hooks_are_disabled, with_hooks, without_hooks};
-use crate::{Caller, CommandError, Exit, Format};
+use crate::{Caller, CommandError, Exit};
 
 /// Where Claude Code looks for the settings of a project.
 const SETTINGS_FILE: &str = ".claude/settings.json";
@@ -29,28 +29,18 @@ const EVENTS: [(&str, bool); 6] = [
 ];
 
 /// How the hooks behave.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct HookChoice {
-    /// Decide and record, but stop nothing
-    #[arg(long, requires = "claude_code")]
-    shadow: bool,
-    /// Let Claude Code ask as it would without us, also about what the gate allows
-    #[arg(long, requires = "claude_code")]
-    keep_prompts: bool,
-}
-
-/// What was done to the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Done {
-    Nothing,
-    Written,
-    Removed,
+    /// They decide and record, but stop nothing.
+    pub(super) shadow: bool,
+    /// Claude Code asks as it would without us, also about what the gate allows.
+    pub(super) keep_prompts: bool,
 }
 
 pub(super) fn run(
     settings: Option<&Path>,
     undo: bool,
-    choice: &HookChoice,
+    choice: HookChoice,
     caller: &mut Caller,
 ) -> Result<Exit, CommandError> {
     let home = store(undo, caller)?;
@@ -58,40 +48,31 @@ pub(super) fn run(
     // A link leads to the file that Claude Code reads.
     let named = settings.map_or(beside, Path::to_owned);
     let file = named.canonicalize().unwrap_or(named);
-    let failed =
-        |error| CommandError::failed_doing(format!("cannot edit `{}`", file.display()), error);
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(failed(error)),
-    };
+    let text = text_of(&file)?;
     let hooks = hooks(&home, choice)?;
-    let known = OurCommand { program: text_of(&program()?)?.to_owned(), home: quoted(&home)? };
+    let known = OurCommand { program: written(&program()?)?.to_owned(), home: quoted(&home)? };
     let new = match undo {
         true => without_hooks(&text, &known),
         false => with_hooks(&text, &hooks, &known).map(Some),
     };
-    let new = new.map_err(|fault| {
-        CommandError::failed_doing(format!("left `{}` as it is", file.display()), fault)
-    })?;
+    let done = edit(&file, &text, new)?;
+    if done == Done::Removed {
+        // The directory may be ours as well; one that holds anything stays.
+        let _ = file.parent().map(fs::remove_dir);
+    }
     if !undo {
         warn_if_disabled(&file, &text, caller);
     }
-    let done = match new {
-        Some(new) if new == text => Done::Nothing,
-        Some(new) => {
-            let dir = file.parent().map_or(Ok(()), fs::create_dir_all);
-            dir.and_then(|()| replace(&file, &new)).map_err(failed)?;
-            Done::Written
-        }
-        None => {
-            fs::remove_file(&file).map_err(failed)?;
-            // The directory may be ours as well; one that holds anything stays.
-            let _ = file.parent().map(fs::remove_dir);
-            Done::Removed
-        }
+    let events: Vec<&str> = hooks.iter().filter(|_| !undo).map(|hook| hook.event).collect();
+    let notes: &[&str] = match (undo, done) {
+        (true, Done::Removed) => &["removed: nothing but our hooks was in it"],
+        (true, _) => &["our hooks were taken out"],
+        (false, _) => &[
+            "start Claude Code anew; `/hooks` in it shows them",
+            "what it may do is decided by the policy: `countersign gate policy`",
+        ],
     };
-    tell(caller, &file, &hooks, done, undo)
+    tell(caller, ("settings", &file), done, json!({ "hooks": events }), notes)
 }
 
 /// Says that the hooks will not run, where these settings or those beside them say so.
@@ -114,7 +95,7 @@ fn program() -> Result<PathBuf, CommandError> {
 }
 
 /// Our hooks: this program, and this store, wherever Claude Code stands.
-fn hooks(home: &Path, choice: &HookChoice) -> Result<Vec<OurHook>, CommandError> {
+fn hooks(home: &Path, choice: HookChoice) -> Result<Vec<OurHook>, CommandError> {
     let mut line = format!("{} --home {} hook claude-code", quoted(&program()?)?, quoted(home)?);
     for (chosen, option) in [(choice.shadow, " --shadow"), (choice.keep_prompts, " --keep-prompts")]
     {
@@ -148,41 +129,14 @@ fn group(event: &str, matched: bool, line: &str) -> Value {
 
 /// A path as one word of a shell.
 fn quoted(path: &Path) -> Result<String, CommandError> {
-    Ok(format!("'{}'", text_of(path)?.replace('\'', r"'\''")))
+    Ok(format!("'{}'", written(path)?.replace('\'', r"'\''")))
 }
 
-fn text_of(path: &Path) -> Result<&str, CommandError> {
+fn written(path: &Path) -> Result<&str, CommandError> {
     path.to_str().ok_or_else(|| {
         let error = format!("`{}` cannot be written in JSON: it is not UTF-8", path.display());
         CommandError::failed(error)
     })
-}
-
-fn tell(
-    caller: &mut Caller,
-    file: &Path,
-    hooks: &[OurHook],
-    done: Done,
-    undo: bool,
-) -> Result<Exit, CommandError> {
-    let (output, file) = (&mut caller.output, PathBuf::from(file).display().to_string());
-    if output.format() == Format::Json {
-        let hooks: Vec<&str> = hooks.iter().filter(|_| !undo).map(|hook| hook.event).collect();
-        output
-            .json(&json!({ "settings": file, "hooks": hooks, "changed": done != Done::Nothing }))?;
-        return Ok(Exit::Done);
-    }
-    output.line(format_args!("settings  {file}"))?;
-    match (undo, done) {
-        (_, Done::Nothing) => output.note("nothing to change"),
-        (true, Done::Removed) => output.note("removed: nothing but our hooks was in it"),
-        (true, Done::Written) => output.note("our hooks were taken out"),
-        (false, _) => {
-            output.note("start Claude Code anew; `/hooks` in it shows them");
-            output.note("what it may do is decided by the policy: `countersign gate policy`");
-        }
-    }
-    Ok(Exit::Done)
 }
 
 #[cfg(test)]

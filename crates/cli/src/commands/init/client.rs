@@ -1,55 +1,42 @@
 //! `countersign init --mcp`: an MCP client is told of the recorder, or no longer.
 
-use std::fs;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::client_file::{with_entry, without_entry};
+use super::client_file::{ListName, with_entry, without_entry};
+use super::edited::{Done, edit, tell, text_of};
 use super::make;
-use crate::{Caller, CommandError, Exit, Format};
+use crate::{Caller, CommandError, Exit};
 
 /// The configuration that clients look for in a workspace.
 const CLIENT_FILE: &str = ".mcp.json";
-
-/// What was done to the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Done {
-    Nothing,
-    Written,
-    Removed,
-}
+/// Where VS Code looks for it; it calls the list of servers otherwise.
+const VS_CODE_FILE: &str = ".vscode/mcp.json";
 
 pub(super) fn run(
     client: Option<&Path>,
     undo: bool,
+    shadow: bool,
     caller: &mut Caller,
 ) -> Result<Exit, CommandError> {
     let home = store(undo, caller)?;
     let file = edited_file(client, &home);
-    let failed =
-        |error| CommandError::failed_doing(format!("cannot edit `{}`", file.display()), error);
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(failed(error)),
-    };
-    let old = text.as_deref().unwrap_or_default();
-    let entry = entry(&home)?;
+    let old = text_of(&file)?;
+    let entry = entry(&home, shadow)?;
+    let list = if file.ends_with(VS_CODE_FILE) { ListName::Other } else { ListName::Usual };
     let new = match undo {
-        true => without_entry(old),
-        false => with_entry(old, &entry).map(Some),
+        true => without_entry(&old),
+        false => with_entry(&old, &entry, list).map(Some),
     };
-    let new = new.map_err(|fault| {
-        CommandError::failed_doing(format!("left `{}` as it is", file.display()), fault)
-    })?;
-    let done = match new {
-        Some(new) if new == old => Done::Nothing,
-        Some(new) => replace(&file, &new).map(|()| Done::Written).map_err(failed)?,
-        None => fs::remove_file(&file).map(|()| Done::Removed).map_err(failed)?,
+    let done = edit(&file, &old, new)?;
+    let notes = match (undo, done) {
+        (true, Done::Removed) => "removed: nothing but our entry was in it",
+        (true, _) => "our entry was taken out",
+        (false, _) => "start your client anew; it then has the tools capseal_gate and others",
     };
-    tell(caller, &file, &entry, done, undo)
+    let entry = if undo { Value::Null } else { entry };
+    tell(caller, ("client", &file), done, json!({ "entry": entry }), &[notes])
 }
 
 /// The configuration that is edited.
@@ -74,7 +61,7 @@ pub(super) fn store(undo: bool, caller: &mut Caller) -> Result<PathBuf, CommandE
 }
 
 /// How the client starts the server: this program, and this store, wherever the client stands.
-fn entry(home: &Path) -> Result<Value, CommandError> {
+fn entry(home: &Path, shadow: bool) -> Result<Value, CommandError> {
     let program = std::env::current_exe()
         .map_err(|error| CommandError::failed_doing("cannot tell where this program is", error))?;
     let text = |path: &Path| {
@@ -83,50 +70,7 @@ fn entry(home: &Path) -> Result<Value, CommandError> {
             CommandError::failed(error)
         })
     };
-    Ok(json!({ "args": ["--home", text(home)?, "mcp"], "command": text(&program)? }))
-}
-
-/// Puts the new text in the old one's place at once: a client may be reading it.
-pub(super) fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let draft = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
-    let mut made = fs::OpenOptions::new().write(true).create_new(true).open(&draft)?;
-    let written = made
-        .write_all(text.as_bytes())
-        .and_then(|()| match fs::metadata(file) {
-            Ok(old) => made.set_permissions(old.permissions()),
-            Err(_) => Ok(()),
-        })
-        .and_then(|()| made.sync_all())
-        .and_then(|()| fs::rename(&draft, file));
-    if written.is_err() {
-        let _ = fs::remove_file(&draft);
-    }
-    written
-}
-
-fn tell(
-    caller: &mut Caller,
-    file: &Path,
-    entry: &Value,
-    done: Done,
-    undo: bool,
-) -> Result<Exit, CommandError> {
-    let (output, file) = (&mut caller.output, file.display().to_string());
-    if output.format() == Format::Json {
-        let entry = if undo { &Value::Null } else { entry };
-        output
-            .json(&json!({ "client": file, "entry": entry, "changed": done != Done::Nothing }))?;
-        return Ok(Exit::Done);
-    }
-    output.line(format_args!("client  {file}"))?;
-    match (undo, done) {
-        (_, Done::Nothing) => output.note("nothing to change"),
-        (true, Done::Removed) => output.note("removed: nothing but our entry was in it"),
-        (true, Done::Written) => output.note("our entry was taken out"),
-        (false, _) => {
-            output.note("start your client anew; it then has the tools capseal_gate and others");
-        }
-    }
-    Ok(Exit::Done)
+    let mut args = vec!["--home".to_owned(), text(home)?, "mcp".to_owned()];
+    args.extend(shadow.then(|| "--shadow".to_owned()));
+    Ok(json!({ "args": args, "command": text(&program)? }))
 }

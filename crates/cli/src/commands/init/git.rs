@@ -1,48 +1,38 @@
 //! `countersign init --git`: git names the traces of a commit in its message, or no longer.
 //!
 //! The hook is a file of its own. A hook that is there already is never replaced, and neither is one
-//! put where other repositories would run it too.
+//! put where other repositories would run it too. It runs when the message is written: an empty one, with
+//! which git gives up, is told from others only then.
 
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::make;
-use crate::{Caller, CommandError, Exit, Format};
+use super::client::store;
+use super::edited::{Done, replace, tell};
+use crate::{Caller, CommandError, Exit};
 
-const HOOK: &str = "prepare-commit-msg";
+const HOOK: &str = "commit-msg";
+/// Where it was put before.
+const OLD_HOOK: &str = "prepare-commit-msg";
 /// By what our own hook is known.
 const MARK: &str =
     "# Countersign names the traces of a commit; `countersign init --git --undo` ends it.";
 /// Bytes of a hook that are looked at to see whose it is.
 const HOOK_BYTES_MAX: u64 = 64 << 10;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Done {
-    Nothing,
-    Written,
-    Removed,
-}
-
 pub(super) fn run(undo: bool, caller: &mut Caller) -> Result<Exit, CommandError> {
-    let home = match caller.home() {
-        Ok(home) if home.is_dir() || undo => home,
-        _ if undo => caller.new_home()?,
-        _ => {
-            make(caller)?;
-            caller.new_home()?
-        }
-    };
-    let home = home.canonicalize().unwrap_or(home);
-    let hook = hook_file(home.parent().unwrap_or(&home))?;
+    let home = store(undo, caller)?;
+    let root = home.parent().unwrap_or(&home);
+    let top = top_of(root)?;
+    let hook = hook_file(&top)?;
     let failed = |error: io::Error| {
         CommandError::failed_doing(format!("cannot change `{}`", hook.display()), error)
     };
-    let line = line(&home)?;
+    let line = line(&home, &top)?;
     let text = format!("#!/bin/sh\n{MARK}\n{line}\n");
     let done = match (found(&hook).map_err(failed)?, undo) {
         (None, true) => Done::Nothing,
@@ -52,48 +42,56 @@ pub(super) fn run(undo: bool, caller: &mut Caller) -> Result<Exit, CommandError>
         (Some(_), true) => Done::Nothing,
         (Some(old), false) if old == text => Done::Nothing,
         (Some(old), false) if !is_ours(&old) => return Err(occupied(&hook, &line)),
-        (_, false) => write(&hook, &text).map(|()| Done::Written).map_err(failed)?,
+        (_, false) => {
+            let directory = hook.parent().map_or(Ok(()), fs::create_dir_all);
+            let written = directory.and_then(|()| replace(&hook, &text, Some(0o755)));
+            written.map(|()| Done::Written).map_err(failed)?
+        }
     };
-    let output = &mut caller.output;
-    let shown = hook.display().to_string();
-    if output.format() == Format::Json {
-        output.json(&json!({ "hook": shown, "changed": done != Done::Nothing }))?;
-        return Ok(Exit::Done);
-    }
-    output.line(format_args!("hook  {shown}"))?;
-    match done {
-        Done::Nothing => output.note("nothing to change"),
-        Done::Removed => output.note("removed"),
-        Done::Written => output.note(
+    let old = hook.with_file_name(OLD_HOOK);
+    let done = match found(&old).map_err(failed)? {
+        Some(text) if is_ours(&text) => {
+            fs::remove_file(&old).map_err(failed)?;
+            if undo { Done::Removed } else { Done::Written }
+        }
+        _ => done,
+    };
+    let note = match done {
+        Done::Removed => "removed",
+        _ => {
             "the message of a commit now names the traces that changed its files; \
-             `countersign trace for COMMIT` shows them",
-        ),
-    }
-    Ok(Exit::Done)
+             `countersign trace for COMMIT` shows them"
+        }
+    };
+    tell(caller, ("hook", &hook), done, json!({}), &[note])
 }
 
-/// Where git looks for the hook. Its own settings say so, of whatever level.
-fn hook_file(root: &Path) -> Result<PathBuf, CommandError> {
-    let ask = |what: &[&str]| -> Result<PathBuf, CommandError> {
-        let answer =
-            Command::new("git").arg("-C").arg(root).args(what).stdin(Stdio::null()).output();
-        let answer =
-            answer.map_err(|error| CommandError::failed_doing("git could not be run", error))?;
-        if !answer.status.success() {
-            let error = format!("`{}` lies in no git repository", root.display());
-            return Err(CommandError::failed(error).with_hint("run `git init` first"));
-        }
-        let text = String::from_utf8_lossy(&answer.stdout);
-        Ok(root.join(text.trim_end_matches('\n')))
-    };
-    let hook = ask(&["rev-parse", "--git-path", &format!("hooks/{HOOK}")])?;
-    let own = [
-        ask(&["rev-parse", "--path-format=absolute", "--git-common-dir"])?,
-        ask(&["rev-parse", "--show-toplevel"])?,
-    ];
+/// What git answers about the repository at `root`.
+fn ask(root: &Path, what: &[&str]) -> Result<PathBuf, CommandError> {
+    let answer = Command::new("git").arg("-C").arg(root).args(what).stdin(Stdio::null()).output();
+    let answer =
+        answer.map_err(|error| CommandError::failed_doing("git could not be run", error))?;
+    if !answer.status.success() {
+        let error = format!("`{}` lies in no git repository", root.display());
+        return Err(CommandError::failed(error).with_hint("run `git init` first"));
+    }
+    let text = String::from_utf8_lossy(&answer.stdout);
+    Ok(root.join(text.trim_end_matches('\n')))
+}
+
+/// The top of the files of the repository, where git stands when it runs hooks.
+fn top_of(root: &Path) -> Result<PathBuf, CommandError> {
+    ask(root, &["rev-parse", "--show-toplevel"])
+}
+
+/// Where git looks for the hook. Its own settings say so, of whatever level; all worktrees of a repository
+/// have the same, unless these name one in their files.
+fn hook_file(top: &Path) -> Result<PathBuf, CommandError> {
+    let hook = ask(top, &["rev-parse", "--git-path", &format!("hooks/{HOOK}")])?;
+    let common = ask(top, &["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let above = real(hook.parent().unwrap_or(root));
-    if own.iter().any(|own| above.starts_with(real(own))) {
+    let above = real(hook.parent().unwrap_or(top));
+    if above.starts_with(real(&common)) || above.starts_with(real(top)) {
         return Ok(hook);
     }
     let error =
@@ -103,9 +101,9 @@ fn hook_file(root: &Path) -> Result<PathBuf, CommandError> {
     ))
 }
 
-/// What the hook runs: this program and this store, wherever git stands. Whatever becomes of it, the
-/// commit is made.
-fn line(home: &Path) -> Result<String, CommandError> {
+/// What the hook runs: this program, and this store or, in another worktree that has one in the same
+/// place, that one. Whatever becomes of it, the commit is made.
+fn line(home: &Path, top: &Path) -> Result<String, CommandError> {
     let program = std::env::current_exe()
         .map_err(|error| CommandError::failed_doing("cannot tell where this program is", error))?;
     let quoted = |path: &Path| {
@@ -116,8 +114,16 @@ fn line(home: &Path) -> Result<String, CommandError> {
             CommandError::failed(error)
         })
     };
+    let top = top.canonicalize().unwrap_or_else(|_| top.to_owned());
+    let own = match home.strip_prefix(&top) {
+        Ok(place) => {
+            let place = quoted(&Path::new(".").join(place))?;
+            format!("test -d {place}/log && h={place}; ")
+        }
+        Err(_) => String::new(),
+    };
     let (program, home) = (quoted(&program)?, quoted(home)?);
-    Ok(format!("{program} --home {home} trace trailer \"$@\" >/dev/null 2>&1 || :"))
+    Ok(format!("h={home}; {own}{program} --home \"$h\" trace trailer \"$@\" >/dev/null 2>&1 || :"))
 }
 
 fn found(hook: &Path) -> io::Result<Option<String>> {
@@ -142,21 +148,4 @@ fn occupied(hook: &Path, line: &str) -> CommandError {
     CommandError::failed(format!("there is a hook at `{}` already", hook.display()))
         .with_details(["it stays as it is".to_owned()])
         .with_hint(format!("add this line to it, before any `exit`: {line}"))
-}
-
-/// Puts the hook in its place at once, ready to be run.
-fn write(hook: &Path, text: &str) -> io::Result<()> {
-    let directory = hook.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
-    let draft = directory.join(format!(".{HOOK}.{}.new", std::process::id()));
-    let mut made = fs::OpenOptions::new().write(true).create_new(true).open(&draft)?;
-    let written = made
-        .write_all(text.as_bytes())
-        .and_then(|()| made.set_permissions(fs::Permissions::from_mode(0o755)))
-        .and_then(|()| made.sync_all())
-        .and_then(|()| fs::rename(&draft, hook));
-    if written.is_err() {
-        let _ = fs::remove_file(&draft);
-    }
-    written
 }

@@ -3,7 +3,9 @@
 mod claude_code;
 mod client;
 mod client_file;
+mod edited;
 mod git;
+mod json_text;
 mod our_command;
 mod settings_file;
 mod wrap;
@@ -16,6 +18,7 @@ use serde_json::json;
 
 use crate::place::explain;
 use crate::{Caller, CommandError, Exit, Format};
+pub(crate) use json_text::plain as plain_json;
 pub(crate) use settings_file::hooks_are_disabled;
 
 /// Make a workspace here: its store, its keys, its log
@@ -39,11 +42,15 @@ pub(crate) struct InitArgs {
     #[arg(long, group = "wiring")]
     claude_code: bool,
     /// Claude Code's settings, instead of `.claude/settings.json` beside the store
-    #[arg(long, value_name = "FILE", requires = "claude_code")]
+    #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    #[command(flatten)]
-    hook: claude_code::HookChoice,
-    /// Have git name the traces of a commit in its message, by a `prepare-commit-msg` hook
+    /// Have what is wired up decide and record, but stop nothing
+    #[arg(long)]
+    shadow: bool,
+    /// Let Claude Code ask as it would without us, also about what the gate allows
+    #[arg(long)]
+    keep_prompts: bool,
+    /// Have git name the traces of a commit in its message, by a `commit-msg` hook
     #[arg(long, group = "wiring")]
     git: bool,
     /// Take the entry, or the hooks, out again; the workspace stays
@@ -67,23 +74,47 @@ pub(crate) fn make(caller: &mut Caller) -> Result<Workspace, CommandError> {
     Ok(workspace)
 }
 
+/// Refuses options that say nothing of what is to be done: who gives one means something by it.
+fn check(args: &InitArgs) -> Result<(), CommandError> {
+    let servers = args.mcp || args.wrap || args.unwrap;
+    let wired = args.claude_code || args.mcp || args.wrap;
+    let options = [
+        ("--client", args.client.is_some(), servers, "`--mcp`, `--wrap` or `--unwrap`"),
+        ("--settings", args.settings.is_some(), args.claude_code, "`--claude-code`"),
+        ("--keep-prompts", args.keep_prompts, args.claude_code, "`--claude-code`"),
+        ("--shadow", args.shadow, wired, "`--claude-code`, `--mcp` or `--wrap`"),
+    ];
+    for (option, given, has_meaning, of) in options {
+        if given && !has_meaning {
+            let error = CommandError::usage(format!("`{option}` is an option of {of}"));
+            let is_alone = !(servers || args.claude_code || args.git);
+            return Err(if is_alone { error.with_hint(format!("add {of}")) } else { error });
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn run(args: &InitArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
+    check(args)?;
     if args.mcp {
-        return client::run(args.client.as_deref(), args.undo, caller);
+        return client::run(args.client.as_deref(), args.undo, args.shadow, caller);
     }
     if args.claude_code {
-        return claude_code::run(args.settings.as_deref(), args.undo, &args.hook, caller);
+        let choice =
+            claude_code::HookChoice { shadow: args.shadow, keep_prompts: args.keep_prompts };
+        return claude_code::run(args.settings.as_deref(), args.undo, choice, caller);
     }
     if args.git {
         return git::run(args.undo, caller);
     }
-    if args.wrap || args.unwrap {
-        let direction = if args.wrap { wrap::Direction::Wrap } else { wrap::Direction::Unwrap };
+    let direction = match (args.wrap, args.unwrap, args.shadow) {
+        (true, _, false) => Some(wrap::Direction::Wrap),
+        (true, _, true) => Some(wrap::Direction::WrapInShadow),
+        (false, true, _) => Some(wrap::Direction::Unwrap),
+        (false, false, _) => None,
+    };
+    if let Some(direction) = direction {
         return wrap::run(args.client.as_deref(), direction, caller);
-    }
-    if args.client.is_some() {
-        let error = "`--client` says whose configuration is edited, and nothing is to be edited";
-        return Err(CommandError::usage(error).with_hint("add `--mcp`, `--wrap` or `--unwrap`"));
     }
     let (config, home) = (caller.config()?, caller.new_home()?);
     let workspace =

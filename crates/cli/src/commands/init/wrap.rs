@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::client::{edited_file, replace, store};
-use super::client_file::{
-    ClientFileFault, File, Layout, Member, Object, ServerList, elements, inserted, removal, spliced,
+use super::client::{edited_file, store};
+use super::client_file::{ServerList, server_lists};
+use super::edited::{not_edited, replace};
+use super::json_text::{
+    JsonFault, Layout, Member, Node, inserted, node_at, plain, removed, spliced,
 };
 use crate::commands::proxy::WRAPPED_VARIABLE;
 use crate::{Caller, CommandError, Exit, Format};
@@ -19,6 +21,8 @@ use crate::{Caller, CommandError, Exit, Format};
 /// What the arguments of an added list begin with; ours begin without the space in a list that was
 /// there.
 const ADDED: &str = "[ \"--home\"";
+/// What keeps a proxy from stopping anything; behind its name.
+const SHADOW: &str = "--shadow";
 /// Members of an entry that we made anew.
 const OURS: [&str; 4] = ["type", "command", "args", "env"];
 
@@ -26,6 +30,8 @@ const OURS: [&str; 4] = ["type", "command", "args", "env"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Wrap,
+    /// The same with proxies that decide and record, but stop nothing.
+    WrapInShadow,
     Unwrap,
 }
 
@@ -34,6 +40,8 @@ pub(super) enum Direction {
 struct Proxy {
     program: String,
     home: String,
+    /// Whether it stops nothing.
+    shadow: bool,
 }
 
 /// What became of each server.
@@ -57,22 +65,21 @@ pub(super) fn run(
         CommandError::failed_doing(doing, error)
             .with_hint("name the client's configuration with `--client FILE`")
     })?;
+    let proxy = proxy(&home, direction == Direction::WrapInShadow)?;
     let edited = match direction {
-        Direction::Wrap => wrapped(&text, &proxy(&home)?),
-        Direction::Unwrap => unwrapped(&text, &proxy(&home)?),
+        Direction::Wrap | Direction::WrapInShadow => wrapped(&text, &proxy),
+        Direction::Unwrap => unwrapped(&text, &proxy),
     };
     let (new, changes) = edited.map_err(|fault| {
         CommandError::failed_doing(format!("left `{}` as it is", file.display()), fault)
     })?;
     if new != text {
-        replace(&file, &new).map_err(|error| {
-            CommandError::failed_doing(format!("cannot edit `{}`", file.display()), error)
-        })?;
+        replace(&file, &new, None).map_err(|error| not_edited(&file, error))?;
     }
     tell(caller, &file, &changes, direction)
 }
 
-fn proxy(home: &Path) -> Result<Proxy, CommandError> {
+fn proxy(home: &Path, shadow: bool) -> Result<Proxy, CommandError> {
     let program = std::env::current_exe()
         .map_err(|error| CommandError::failed_doing("cannot tell where this program is", error))?;
     let text = |path: PathBuf| {
@@ -81,7 +88,7 @@ fn proxy(home: &Path) -> Result<Proxy, CommandError> {
             CommandError::failed(error)
         })
     };
-    Ok(Proxy { program: text(program)?, home: text(home.to_owned())? })
+    Ok(Proxy { program: text(program)?, home: text(home.to_owned())?, shadow })
 }
 
 fn tell(
@@ -105,7 +112,7 @@ fn tell(
     }
     match (changed.is_empty(), direction) {
         (true, _) => output.note("nothing to change"),
-        (false, Direction::Wrap) => {
+        (false, Direction::Wrap | Direction::WrapInShadow) => {
             output.note(
                 "start your client anew; every call of these servers' tools is then recorded",
             );
@@ -134,26 +141,41 @@ impl Server<'_> {
 fn servers(lists: &[ServerList]) -> Vec<Server<'_>> {
     let all = lists
         .iter()
-        .flat_map(|list| list.servers.members.iter().map(move |member| Server { list, member }));
+        .flat_map(|list| list.servers.members().iter().map(move |member| Server { list, member }));
     let mut all: Vec<Server<'_>> = all.collect();
-    all.sort_by_key(|server| std::cmp::Reverse(server.member.value.start));
+    all.sort_by_key(|server| std::cmp::Reverse(server.member.value.span.start));
     all
 }
 
+/// Why a file is left alone.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum WrapFault {
+    #[error(transparent)]
+    Text(#[from] JsonFault),
+    #[error("it lists no servers, neither in `mcpServers` nor in `servers`")]
+    NoServers,
+}
+
+/// The lists of servers; at least one.
+fn lists_of(text: &str) -> Result<Vec<ServerList>, WrapFault> {
+    let lists = server_lists(text)?;
+    if lists.is_empty() { Err(WrapFault::NoServers) } else { Ok(lists) }
+}
+
 /// The text with every server behind the proxy.
-fn wrapped(text: &str, proxy: &Proxy) -> Result<(String, Changes), ClientFileFault> {
-    let lists = File::lists(text)?;
+fn wrapped(text: &str, proxy: &Proxy) -> Result<(String, Changes), WrapFault> {
+    let lists = lists_of(text)?;
     let mut changes = Changes::default();
     let mut new = text.to_owned();
     for server in servers(&lists) {
         let member = server.member;
-        let raw = text.get(member.value.clone()).unwrap_or_default();
-        let value: Value = serde_json::from_str(raw).unwrap_or_default();
+        let raw = text.get(member.value.span.clone()).unwrap_or_default();
+        let value = member.value.value(text).unwrap_or_default();
         let is = |name: &str| value.get(name).is_some_and(Value::is_string);
         let done = match proxy.place_of(&member.key, &value) {
             Place::Ours => continue,
             Place::OtherStore => Err("it goes through the proxy of another workspace"),
-            Place::OtherProgram => moved(&new, member, proxy),
+            Place::OtherProgram | Place::OtherChoice => moved(&new, member, proxy),
             Place::Elsewhere if is("command") => program_wrapped(&new, member, &value, proxy),
             Place::Elsewhere if is("url") => {
                 address_wrapped(&new, &server.list.servers, member, raw, &value, proxy)
@@ -180,6 +202,8 @@ enum Place {
     OtherStore,
     /// Through a proxy of ours that lies, or lay, somewhere else.
     OtherProgram,
+    /// The same as ours, but for what it stops.
+    OtherChoice,
     Elsewhere,
 }
 
@@ -188,10 +212,11 @@ impl Proxy {
     fn place_of(&self, key: &str, entry: &Value) -> Place {
         let argument = |at: usize| entry.get("args")?.get(at)?.as_str();
         let program = entry.get("command").and_then(Value::as_str).unwrap_or_default();
+        let shadow = argument(4) == Some(SHADOW);
         let wrapped = argument(2) == Some("proxy")
             && argument(3) == Some(format!("--name={key}").as_str())
-            && matches!(argument(4), Some("--" | "--wrapped"));
-        let own = argument(2) == Some("mcp") && argument(3).is_none();
+            && matches!(argument(4 + usize::from(shadow)), Some("--" | "--wrapped"));
+        let own = argument(2) == Some("mcp") && matches!(argument(3), None | Some(SHADOW));
         if argument(0) != Some("--home") || !(wrapped || own) {
             return Place::Elsewhere;
         }
@@ -199,6 +224,7 @@ impl Proxy {
             || fs::canonicalize(program).is_ok_and(|it| it == Path::new(&self.program));
         let named = |path: &str| Path::new(path).file_name().map(ToOwned::to_owned);
         match (same, argument(1) == Some(self.home.as_str())) {
+            (true, true) if wrapped && shadow != self.shadow => Place::OtherChoice,
             (true, true) => Place::Ours,
             (true, false) => Place::OtherStore,
             (false, _) if wrapped && named(program) == named(&self.program) => Place::OtherProgram,
@@ -213,23 +239,36 @@ impl Proxy {
     }
 }
 
-/// The text with a server behind this program that was behind another one of ours.
+/// The text with a server behind this proxy that was behind another one of ours.
 fn moved(text: &str, member: &Member, proxy: &Proxy) -> Result<String, &'static str> {
-    let object = Object::at(text, member.value.start);
+    let object = node_at(text, member.value.span.start);
     let twice = "it has a member twice";
     let command = object.only("command").map_err(|_| twice)?.ok_or("it has no command")?;
     let args = object.only("args").map_err(|_| twice)?.ok_or("it has no arguments")?;
-    let list = elements(text, args.value.start);
-    let home = list.get(1).cloned().ok_or("it has no arguments")?;
-    let mut edits = [(command.value, literal(&proxy.program)), (home, literal(&proxy.home))];
+    let list = args.value.elements();
+    let at =
+        |place: usize| list.get(place).map(|node| node.span.clone()).ok_or("it has no arguments");
+    let mut edits =
+        vec![(command.value.span.clone(), literal(&proxy.program)), (at(1)?, literal(&proxy.home))];
+    let (name, next) = (at(3)?, at(4)?);
+    match (text.get(next.clone()) == Some(&literal(SHADOW)), proxy.shadow) {
+        (true, false) => edits.push((name.end..next.end, String::new())),
+        (false, true) => {
+            let gap = text.get(name.end..next.start).unwrap_or(", ");
+            edits.push((name.end..name.end, format!("{gap}{}", literal(SHADOW))));
+        }
+        _ => {}
+    }
     edits.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
     let edit = |text: String, (span, new): &(_, String)| spliced(&text, Clone::clone(span), new);
     Ok(edits.iter().fold(text.to_owned(), edit))
 }
 
 /// The arguments of the proxy, up to where the server's own begin.
-fn arguments(proxy: &Proxy, server: &str) -> [String; 4] {
-    ["--home".to_owned(), proxy.home.clone(), "proxy".to_owned(), format!("--name={server}")]
+fn arguments(proxy: &Proxy, server: &str) -> Vec<String> {
+    let name = format!("--name={server}");
+    let always = ["--home".to_owned(), proxy.home.clone(), "proxy".to_owned(), name];
+    always.into_iter().chain(proxy.shadow.then(|| SHADOW.to_owned())).collect()
 }
 
 fn literal(text: &str) -> String {
@@ -242,35 +281,37 @@ fn program_wrapped(
     value: &Value,
     proxy: &Proxy,
 ) -> Result<String, &'static str> {
-    let object = Object::at(text, member.value.start);
+    let object = node_at(text, member.value.span.start);
     let twice = "it has a member twice";
     let command = object.only("command").map_err(|_| twice)?.ok_or("it has no command")?;
     let args = object.only("args").map_err(|_| twice)?;
-    let own = text.get(command.value.clone()).unwrap_or_default();
-    let ours = arguments(proxy, &member.key).map(|argument| literal(&argument)).join(", ");
-    let ours = format!("{ours}, \"--\", {own}");
+    let command = command.value.span.clone();
+    let own = text.get(command.clone()).unwrap_or_default();
+    let ours = arguments(proxy, &member.key);
+    let ours: Vec<String> = ours.iter().map(|argument| literal(argument)).collect();
+    let ours = format!("{}, \"--\", {own}", ours.join(", "));
     let (args_at, args_text) = match args {
-        None => (command.value.end, format!(", \"args\": [ {ours}]")),
+        None => (command.end, format!(", \"args\": [ {ours}]")),
         Some(args) => match value.get("args").and_then(Value::as_array) {
             Some(list) if list.iter().all(Value::is_string) => {
                 let comma = if list.is_empty() { "" } else { ", " };
-                (args.value.start + 1, format!("{ours}{comma}"))
+                (args.value.span.start + 1, format!("{ours}{comma}"))
             }
             _ => return Err("its arguments are no list of texts"),
         },
     };
     let program = literal(&proxy.program);
     // The later one first.
-    let edit = |text: String, first: bool| match first == (args_at >= command.value.end) {
+    let edit = |text: String, first: bool| match first == (args_at >= command.end) {
         true => spliced(&text, args_at..args_at, &args_text),
-        false => spliced(&text, command.value.clone(), &program),
+        false => spliced(&text, command.clone(), &program),
     };
     Ok(edit(edit(text.to_owned(), true), false))
 }
 
 fn address_wrapped(
     text: &str,
-    servers: &Object,
+    servers: &Node,
     member: &Member,
     raw: &str,
     value: &Value,
@@ -282,7 +323,7 @@ fn address_wrapped(
         Some("sse") => return Err("its transport, HTTP with SSE, is not spoken by the proxy"),
         Some(_) => return Err("its transport is not known"),
     }
-    let mut args: Vec<String> = arguments(proxy, &member.key).to_vec();
+    let mut args = arguments(proxy, &member.key);
     args.push("--wrapped".to_owned());
     let mut entry = json!({
         "command": proxy.program, "args": args, "env": { WRAPPED_VARIABLE: raw },
@@ -291,18 +332,17 @@ fn address_wrapped(
         entry.insert("type".to_owned(), Value::from("stdio"));
     }
     let entry = Layout::of(text, servers).value(&entry);
-    Ok(spliced(text, member.value.clone(), &entry))
+    Ok(spliced(text, member.value.span.clone(), &entry))
 }
 
 /// The text with every server as it was before.
-fn unwrapped(text: &str, proxy: &Proxy) -> Result<(String, Changes), ClientFileFault> {
-    let lists = File::lists(text)?;
+fn unwrapped(text: &str, proxy: &Proxy) -> Result<(String, Changes), WrapFault> {
+    let lists = lists_of(text)?;
     let mut changes = Changes::default();
     let mut new = text.to_owned();
     for server in servers(&lists) {
         let member = server.member;
-        let raw = text.get(member.value.clone()).unwrap_or_default();
-        let value: Value = serde_json::from_str(raw).unwrap_or_default();
+        let value = member.value.value(text).unwrap_or_default();
         if !proxy.wrapped(&member.key, &value) {
             continue;
         }
@@ -323,41 +363,44 @@ fn unwrapped(text: &str, proxy: &Proxy) -> Result<(String, Changes), ClientFileF
 }
 
 fn program_unwrapped(text: &str, member: &Member) -> Option<String> {
-    let object = Object::at(text, member.value.start);
-    let command = object.only("command").ok()??;
-    let args = object.only("args").ok()??;
-    let list = elements(text, args.value.start);
-    let behind = list.iter().position(|it| text.get(it.clone()) == Some("\"--\""))?;
-    let own = list.get(behind + 1)?;
+    let object = node_at(text, member.value.span.start);
+    let command = object.only("command").ok()??.value.span.clone();
+    let at = object.members().iter().position(|member| member.key == "args")?;
+    let args = &object.only("args").ok()??.value;
+    let list = args.elements();
+    let behind = list.iter().position(|it| text.get(it.span.clone()) == Some("\"--\""))?;
+    let own = &list.get(behind + 1)?.span;
     let program = text.get(own.clone())?.to_owned();
-    let (span, rest) =
-        if text.get(args.value.clone())?.starts_with(ADDED) && list.len() == behind + 2 {
-            (removal(text, &object, &args), "")
-        } else {
+    let added = text.get(args.span.clone())?.starts_with(ADDED) && list.len() == behind + 2;
+    let shorter = |text: &str| match added {
+        true => Some(removed(text, &object, at)),
+        false => {
             let after = text.get(own.end..)?;
             let comma = match list.len() > behind + 2 {
                 true => after
                     .strip_prefix(", ")
-                    .map_or_else(|| after.find(',').map(|at| at + 1), |_| Some(2))?,
+                    .map_or_else(|| plain(after).find(',').map(|at| at + 1), |_| Some(2))?,
                 false => 0,
             };
-            (args.value.start + 1..own.end + comma, "")
-        };
-    let edit = |text: String, first: bool| match first == (span.start >= command.value.end) {
-        true => spliced(&text, span.clone(), rest),
-        false => spliced(&text, command.value.clone(), &program),
+            Some(spliced(text, args.span.start + 1..own.end + comma, ""))
+        }
     };
-    Some(edit(edit(text.to_owned(), true), false))
+    // The later one first.
+    if args.span.start >= command.end {
+        Some(spliced(&shorter(text)?, command, &program))
+    } else {
+        shorter(&spliced(text, command, &program))
+    }
 }
 
 fn address_unwrapped(text: &str, member: &Member, value: &Value, kept: &str) -> Option<String> {
-    serde_json::from_str::<Value>(kept).ok().filter(Value::is_object)?;
-    let mut new = spliced(text, member.value.clone(), kept);
+    serde_json::from_str::<Value>(&plain(kept)).ok().filter(Value::is_object)?;
+    let mut new = spliced(text, member.value.span.clone(), kept);
     // What somebody else has added since stays.
     for (name, added) in
         value.as_object()?.iter().filter(|(name, _)| !OURS.contains(&name.as_str()))
     {
-        new = inserted(&new, &Object::at(&new, member.value.start), name, added);
+        new = inserted(&new, &node_at(&new, member.value.span.start), Some(name), added);
     }
     Some(new)
 }
@@ -367,7 +410,7 @@ mod tests {
     use super::*;
 
     fn proxy() -> Proxy {
-        Proxy { program: "/bin/countersign".into(), home: "/w/.countersign".into() }
+        Proxy { program: "/bin/countersign".into(), home: "/w/.countersign".into(), shadow: false }
     }
 
     fn wrap(text: &str) -> String {
@@ -397,9 +440,13 @@ mod tests {
              \"headers\": {\"Authorization\": \"Bearer ${T}\"} }, \"i\": {\"url\": \"http://b.example\"}}}",
             r#"{"mcpServers":{"":{"command":"--","args":["--"]}}}"#,
             r#"{"mcpServers":{}}"#,
+            "{ // mine\n  \"servers\": {\n    /* git */ \"git\": { \"type\": \"stdio\", // local\n      \"command\": \"uvx\", /* of uv */\n\
+             \x20     \"args\": [ // two\n        \"mcp-server-git\", // one\n        \"-v\",\n      ], },\n    // \"off\": { \"command\": \"x\" },\n\
+             \x20   \"far\": { \"url\": \"https://a.example/mcp\", // \"headers\": {},\n    },\n\
+             \x20   \"bare\": { \"command\": \"y\", /* no arguments */ },\n  },\n  \"inputs\": [],\n}\n",
         ] {
             let once = wrap(text);
-            let value: Value = serde_json::from_str(&once).unwrap();
+            let value: Value = serde_json::from_str(&plain(&once)).unwrap();
             let servers = value.get("mcpServers").or(value.get("servers")).unwrap();
             for (name, entry) in servers.as_object().unwrap() {
                 assert_eq!(entry["command"], json!("/bin/countersign"), "{once}");
@@ -459,7 +506,7 @@ mod tests {
             ("odd", "its arguments are no list of texts"),
         ];
         assert_eq!(changes.left, left.map(|(name, why)| (name.to_owned(), why)));
-        assert_eq!(wrapped("{}", &proxy()).unwrap_err(), ClientFileFault::NoServers);
+        assert_eq!(wrapped("{}", &proxy()).unwrap_err(), WrapFault::NoServers);
     }
 
     #[test]
@@ -487,10 +534,23 @@ mod tests {
     #[test]
     fn a_proxy_that_lies_elsewhere_by_now_is_put_right_and_taken_out() {
         let theirs = r#"{"mcpServers":{"a":{"command":"x","args":["1"]}}}"#;
-        let old = Proxy { program: "/old/countersign".into(), home: "/old/home".into() };
+        let old =
+            Proxy { program: "/old/countersign".into(), home: "/old/home".into(), shadow: true };
         let once = wrapped(theirs, &old).unwrap().0;
         assert_eq!(wrap(&once), wrap(theirs));
         assert_eq!(unwrapped(&once, &proxy()).unwrap().0, theirs);
+    }
+
+    #[test]
+    fn what_the_proxies_stop_can_be_chosen_anew() {
+        let theirs = r#"{"mcpServers":{"a":{"command":"x","args":["--shadow"]},"h":{"url":"http://b.example"}}}"#;
+        let shadow = Proxy { shadow: true, ..proxy() };
+        let (in_shadow, changes) = wrapped(theirs, &shadow).unwrap();
+        assert_eq!((in_shadow.matches("\"--shadow\"").count(), changes.changed.len()), (3, 2));
+        assert_eq!(wrapped(&in_shadow, &shadow).unwrap().0, in_shadow);
+        assert_eq!(wrap(&in_shadow), wrap(theirs));
+        assert_eq!(wrapped(&wrap(theirs), &shadow).unwrap().0, in_shadow);
+        assert_eq!(unwrapped(&in_shadow, &proxy()).unwrap().0, theirs);
     }
 
     #[test]

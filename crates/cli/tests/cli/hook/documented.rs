@@ -350,6 +350,55 @@ fn prompts_stay_where_they_are_to_stay() {
     }
 }
 
+/// Whatever stands on standard output would be put before the model, and any code but 0 would keep a
+/// session, a prompt or a sub-agent from going on.
+#[test]
+fn every_other_documented_event_is_answered_with_nothing() {
+    let place = workspace();
+    let stopped = json!({
+        "stop_hook_active": false, "agent_id": "def456", "agent_type": "Explore",
+        "agent_transcript_path": "/transcripts/abc123/subagents/agent-def456.jsonl",
+        "last_assistant_message": "Analysis complete.",
+    });
+    let prompt = json!({ "prompt": "Write a function" });
+    let asked =
+        json!({ "tool_name": "Bash", "tool_input": bash("ls"), "permission_suggestions": [] });
+    let table = [
+        ("SessionStart", json!({ "source": "startup", "model": "claude-sonnet-5" }), true),
+        ("SessionStart", json!({ "source": "resume" }), true),
+        ("SessionStart", json!({ "source": "compact" }), true),
+        ("SessionStart", json!({ "source": "clear", "agent_type": "reviewer" }), true),
+        ("SubagentStart", json!({ "agent_id": "def456", "agent_type": "Explore" }), true),
+        ("SubagentStop", stopped, true),
+        ("SubagentStop", json!({ "stop_hook_active": true }), true),
+        ("UserPromptSubmit", prompt, false),
+        ("PermissionRequest", asked, false),
+        (
+            "Notification",
+            json!({ "message": "m", "notification_type": "permission_prompt" }),
+            false,
+        ),
+        ("Stop", json!({ "stop_hook_active": true, "last_assistant_message": "x" }), false),
+        ("PreCompact", json!({ "trigger": "manual", "custom_instructions": "" }), false),
+        ("SomethingNew", json!({ "anything": { "at": ["all"] } }), false),
+        ("SessionEnd", json!({ "reason": "clear" }), true),
+        ("SessionEnd", json!({ "reason": "prompt_input_exit" }), true),
+        ("SessionEnd", json!({}), true),
+    ];
+    for (event, members, is_known) in &table {
+        let said = hook(&place, &claude(&place, event, members));
+        assert_eq!((said.code, said.stdout()), (0, ""), "{event}: {said}");
+        assert_eq!(said.stderr.is_empty(), *is_known, "{event}: {said}");
+    }
+    // One of the session, one of its sub-agent; both have ended.
+    let traces = traces(&place);
+    assert_eq!(traces.len(), 2);
+    for trace in &traces {
+        let verified = place.run(&["verify", trace]);
+        assert_eq!(verified.code, 0, "{verified}");
+    }
+}
+
 #[test]
 fn other_events_are_left_alone() {
     let place = workspace();

@@ -106,6 +106,46 @@ fn a_person_can_answer_while_the_program_waits() {
 }
 
 #[test]
+fn waiting_for_a_person_ends_before_the_deadline_that_was_given() {
+    let place = workspace();
+    let begun = std::time::Instant::now();
+    let options = ["--wait", "3000", "--deadline", "4"];
+    let answer = generic(&place, &options, &run("before", "c1", "npm publish"));
+    // Nobody has answered, and nothing has failed.
+    assert_eq!((answer.code, told(&answer)["decision"].clone()), (4, json!("ask")), "{answer}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
+    verify_all(&place);
+}
+
+#[test]
+fn an_approval_lets_one_of_two_programs_through_that_wait_for_it() {
+    let place = workspace();
+    let mut unnamed = run("before", "", "npm publish");
+    unnamed.as_object_mut().unwrap().remove("call");
+    let asked = generic(&place, &[], &unnamed);
+    let question = told(&asked)["question"].as_str().unwrap().to_owned();
+    let answers = std::thread::scope(|scope| {
+        let waits = [(); 2].map(|()| scope.spawn(|| generic(&place, &["--wait", "60"], &unnamed)));
+        assert_eq!(place.run(&["approve", &question, "--yes"]).code, 0);
+        // One of them is told; the other one asks a question of its own.
+        let second = loop {
+            let listed = place.run(&["approve", "--json"]);
+            let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+            if let Some(id) = listed[0]["id"].as_str() {
+                break id.to_owned();
+            }
+        };
+        assert_ne!(second, question);
+        assert_eq!(place.run(&["approve", &second, "--no"]).code, 0);
+        let mut codes = waits.map(|it| it.join().unwrap().code);
+        codes.sort_unstable();
+        codes
+    });
+    assert_eq!(answers, [0, 3]);
+    verify_all(&place);
+}
+
+#[test]
 fn an_action_as_receipts_have_it_is_recorded_as_done() {
     let place = workspace();
     let action = json!({

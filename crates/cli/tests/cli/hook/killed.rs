@@ -1,16 +1,18 @@
 //! A hook that is killed at any point denies, and what it left behind is sound.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
-use std::process::Child;
+use std::process::{Child, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::player::{Fate, Player};
-use super::{before, traces, verify_all};
+use super::{after, before, claude, events, receipts, traces, types, verify_all, workspace};
+use crate::place::Place;
 
 /// How often a hook is killed, each time a little later.
 const ROUNDS: u32 = 60;
@@ -86,4 +88,133 @@ fn a_hook_that_is_killed_at_any_point_denies_and_the_traces_verify() {
     let sessions: std::collections::BTreeSet<&String> = named.iter().collect();
     // One that was killed between its first event and the log's word of it is left behind, empty.
     assert!(named.len() <= sessions.len() + ROUNDS as usize / 4, "{named:?}");
+}
+
+/// How often each of the other hooks is killed.
+const ROUNDS_OF_EACH: u32 = 12;
+
+/// Runs a hook with this input; if it is to be killed, after that time.
+fn run(place: &Place, program: &str, input: &Value, kill_after: Option<Duration>) -> Output {
+    let mut command = place.command(&["hook", program]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut hook = command.spawn().unwrap();
+    // Whoever was killed does not read it.
+    let _ = hook.stdin.take().unwrap().write_all(input.to_string().as_bytes());
+    if let Some(time) = kill_after {
+        thread::sleep(time);
+        hook.kill().unwrap();
+    }
+    hook.wait_with_output().unwrap()
+}
+
+/// Kills the hook of a kind of event again and again, each time a little later, and each time in a session
+/// of its own, for which `prepared` is what came before. Then each is run again, to its end.
+fn kill(
+    place: &Place,
+    program: &str,
+    prepared: impl Fn(u32) -> Vec<Value>,
+    event: impl Fn(u32) -> Value,
+) {
+    let whole = |input: &Value| {
+        let ended = run(place, program, input, None);
+        assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    };
+    prepared(ROUNDS_OF_EACH).iter().for_each(whole);
+    let begun = Instant::now();
+    whole(&event(ROUNDS_OF_EACH));
+    let took = begun.elapsed();
+    let mut killed = 0;
+    for round in 0..ROUNDS_OF_EACH {
+        prepared(round).iter().for_each(whole);
+        let time = took * round / ROUNDS_OF_EACH;
+        let ended = run(place, program, &event(round), Some(time));
+        match ended.status.code() {
+            // A program that waits for an answer gets none, and lets nothing run.
+            None => killed += 1,
+            Some(code) => assert_eq!(code, 0, "{}", String::from_utf8_lossy(&ended.stderr)),
+        }
+        whole(&event(round));
+    }
+    assert!(killed > ROUNDS_OF_EACH / 4, "{killed} of {ROUNDS_OF_EACH} were killed in time");
+    let doctor = place.run(&["doctor", "--repair"]);
+    assert_eq!(doctor.code, 0, "{doctor}");
+    verify_all(place);
+}
+
+#[test]
+fn a_hook_that_is_killed_while_it_records_leaves_traces_that_verify() {
+    let place = workspace();
+    let of = |mut input: Value, round: u32| {
+        input["session_id"] = json!(format!("session-{round}"));
+        input
+    };
+    let command = json!({ "command": "ls" });
+    let call = |round| of(before(&place, "toolu_1", "Bash", &command), round);
+    let ran = |round| {
+        let response = json!({ "stdout": "a" });
+        of(after(&place, "toolu_1", "Bash", &command, &response), round)
+    };
+    kill(&place, "claude-code", |round| vec![call(round)], ran);
+    // What was told twice, since nobody knew whether it was heard, is there once with its verdict.
+    let under_verdict = |trace: &String| {
+        let receipts = receipts(&events(&place, trace));
+        receipts.iter().filter(|it| it[1] == "token").count()
+    };
+    assert!(traces(&place).iter().all(|trace| under_verdict(trace) == 1));
+}
+
+#[test]
+fn a_hook_that_is_killed_while_a_session_begins_or_ends_leaves_traces_that_verify() {
+    let place = workspace();
+    let of = |event: &str, members: Value, round: u32| {
+        let mut input = claude(&place, event, &members);
+        input["session_id"] = json!(format!("{event}-{round}"));
+        input
+    };
+    let start = |round| of("SessionStart", json!({ "source": "startup", "model": "m" }), round);
+    kill(&place, "claude-code", |_| Vec::new(), start);
+    let call = |event: &str, round: u32, agent: Option<&str>| {
+        let mut input = before(&place, "toolu_1", "Bash", &json!({ "command": "ls" }));
+        input["session_id"] = json!(format!("{event}-{round}"));
+        if let Some(agent) = agent {
+            input["agent_id"] = json!(agent);
+        }
+        input
+    };
+    let end = |round| of("SessionEnd", json!({ "reason": "other" }), round);
+    let with_sub_agent =
+        |round| vec![call("SessionEnd", round, None), call("SessionEnd", round, Some("a1"))];
+    kill(&place, "claude-code", with_sub_agent, end);
+    let stop =
+        |round| of("SubagentStop", json!({ "agent_id": "a1", "stop_hook_active": false }), round);
+    let sub_agent = |round| vec![call("SubagentStop", round, Some("a1"))];
+    kill(&place, "claude-code", sub_agent, stop);
+    // What was to end has ended, and nothing else has.
+    let ended = |trace: &String| {
+        let events = events(&place, trace);
+        let link = &events[0]["payload"]["links"]["agent_session"];
+        let name = link["session_id"].as_str().unwrap().to_owned();
+        let to_end = name.starts_with("SessionEnd") || link.get("agent_id").is_some();
+        // One that was killed before the log knew of it holds nothing, and belongs to nobody.
+        let is_empty = events.len() == 1;
+        let ended = types(&events).contains(&"verification_run_completed");
+        assert!(ended == to_end || is_empty, "{name}: {events:?}");
+    };
+    traces(&place).iter().for_each(ended);
+}
+
+#[test]
+fn a_hook_of_any_program_that_is_killed_answers_nothing_and_its_traces_verify() {
+    let place = workspace();
+    let input = |event: &str, round: u32| {
+        json!({
+            "event": event, "session": format!("s{round}"), "call": "c1", "reason": "done",
+            "action": { "type": "shell_exec", "command": "ls", "arguments": { "cmd": "ls" } },
+            "result": { "success": true, "output": "a" },
+        })
+    };
+    kill(&place, "generic", |_| Vec::new(), |round| input("start", round));
+    kill(&place, "generic", |_| Vec::new(), |round| input("before", round));
+    kill(&place, "generic", |round| vec![input("before", round)], |round| input("after", round));
+    kill(&place, "generic", |round| vec![input("before", round)], |round| input("end", round));
 }

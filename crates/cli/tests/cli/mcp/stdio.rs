@@ -191,6 +191,10 @@ fn a_flagged_action_waits_for_a_person_and_the_same_question_gets_their_answer()
     let verdict = server.call("capseal_gate", &risky());
     assert_eq!(verdict["decision"], json!("approve"), "{verdict}");
     assert_eq!(verdict["approved_by_person"], json!(true));
+    // It was approved once: what is asked for before that is recorded is asked about by itself.
+    let second = server.call("capseal_gate", &risky());
+    assert_eq!(second["decision"], json!("flag"), "{second}");
+    assert_ne!(second["question"].as_str().unwrap(), question);
     let recorded = server.call("capseal_record", &done(&risky(), &verdict["gate_token"]));
     assert_eq!(recorded["gate_decision"], json!("human_approved"), "{recorded}");
 }

@@ -82,9 +82,75 @@ fn what_is_no_configuration_is_left_alone() {
     --- stdout
 
     --- stderr
-    error: `--client` says whose configuration is edited, and nothing is to be edited
+    error: `--client` is an option of `--mcp`, `--wrap` or `--unwrap`
     hint: add `--mcp`, `--wrap` or `--unwrap`
     ");
+}
+
+#[test]
+fn options_that_say_nothing_of_what_is_done_are_refused_and_shadow_takes_effect() {
+    let place = workspace();
+    let file = place.path().join(".mcp.json");
+    let theirs = "{ \"mcpServers\": { // mine\n  \"git\": { \"command\": \"uvx\", \"args\": [\"mcp-server-git\",] },\n} }\n";
+    fs::write(&file, theirs).unwrap();
+    for options in [
+        &["--wrap", "--settings", "x.json"][..],
+        &["--wrap", "--keep-prompts"],
+        &["--unwrap", "--shadow"],
+        &["--git", "--shadow"],
+        &["--git", "--client", "x.json"],
+        &["--claude-code", "--client", "x.json"],
+        &["--mcp", "--settings", "x.json"],
+        &["--mcp", "--keep-prompts"],
+        &["--shadow"],
+    ] {
+        let refused = place.run(&[&["init"], options].concat());
+        assert_eq!(refused.code, 2, "{options:?}: {refused}");
+        let words = format!("error: `{}` is an option of `--", options.last().unwrap());
+        let words = words.replace("x.json", options[options.len().saturating_sub(2)]);
+        assert!(refused.stderr.contains(&words), "{options:?}: {refused}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), theirs);
+    for (options, count) in [(&["--wrap", "--shadow"][..], 1), (&["--wrap"], 0)] {
+        let wrapped = place.run(&[&["init"], options].concat());
+        assert_eq!(wrapped.code, 0, "{wrapped}");
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(text.matches("\"--name=git\", \"--shadow\", \"--\"").count(), count, "{text}");
+        assert!(text.contains("// mine\n"), "{text}");
+    }
+    assert_eq!(place.run(&["init", "--unwrap"]).code, 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), theirs);
+    // The recorder's own entry, and what it says there.
+    assert_eq!(place.run(&["init", "--mcp", "--shadow"]).code, 0);
+    assert!(fs::read_to_string(&file).unwrap().contains("\"mcp\",\"--shadow\""));
+    assert_eq!(place.run(&["init", "--wrap"]).code, 0);
+    assert_eq!(place.run(&["init", "--unwrap"]).code, 0);
+    assert_eq!(place.run(&["init", "--mcp", "--undo"]).code, 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), theirs);
+}
+
+/// VS Code's own place and name for the list of servers.
+#[test]
+fn vs_codes_configuration_is_edited_with_its_comments() {
+    let place = workspace();
+    let file = place.path().join(".vscode/mcp.json");
+    let client = ["--client", ".vscode/mcp.json"];
+    assert_eq!(place.run(&[&["init", "--mcp"], &client[..]].concat()).code, 0);
+    let made: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert!(made["servers"]["countersign"]["command"].is_string(), "{made}");
+    assert_eq!(place.run(&[&["init", "--mcp", "--undo"], &client[..]].concat()).code, 0);
+    assert!(!file.exists());
+    let theirs = "{\n\t// Ask for keys\n\t\"inputs\": [],\n\t\"servers\": {\n\t\t/* local */\n\t\t\"a\": {\n\t\t\t\"command\": \"x\",\n\t\t},\n\t},\n}\n";
+    fs::write(&file, theirs).unwrap();
+    for (there, back) in [("--wrap", &["--unwrap"][..]), ("--mcp", &["--mcp", "--undo"])] {
+        let done = place.run(&[&["init", there], &client[..]].concat());
+        assert_eq!(done.code, 0, "{done}");
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains("// Ask for keys\n") && text.contains("/* local */"), "{text}");
+        assert_ne!(text, theirs);
+        assert_eq!(place.run(&[&["init"], back, &client[..]].concat()).code, 0);
+        assert_eq!(fs::read_to_string(&file).unwrap(), theirs);
+    }
 }
 
 #[test]

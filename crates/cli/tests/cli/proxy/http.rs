@@ -14,21 +14,58 @@ use crate::place::Place;
 /// What a server makes of a message: status, session, and a body; nothing if it never answers.
 type Answer = Option<(u16, Option<String>, Value)>;
 
+/// A request that a server has read: whether it is a POST, the session that it names, and its message.
+pub(super) struct Asked {
+    pub(super) is_post: bool,
+    pub(super) session: Option<String>,
+    pub(super) message: Value,
+}
+
 /// A server on a port of its own, one thread for each connection.
 fn serve(answer: impl Fn(Option<&str>, &Value) -> Answer + Send + Sync + 'static) -> String {
+    serve_raw(move |asked, stream| {
+        let answered = match asked.is_post {
+            true => answer(asked.session.as_deref(), &asked.message),
+            false => Some((405, None, Value::Null)),
+        };
+        let Some((status, session, body)) = answered else {
+            return until_hung_up(stream);
+        };
+        let session = session.map_or(String::new(), |it| format!("mcp-session-id: {it}\r\n"));
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let head = format!(
+            "HTTP/1.1 {status} x\r\n{session}content-type: application/json\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n",
+            body.len()
+        );
+        let _ = stream.write_all((head + &body).as_bytes());
+    })
+}
+
+/// The same, whose answers are bytes.
+pub(super) fn serve_raw(answer: impl Fn(&Asked, &mut TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let answer = Arc::new(answer);
     std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
+        for mut stream in listener.incoming().map_while(Result::ok) {
             let answer = Arc::clone(&answer);
-            std::thread::spawn(move || take(stream, &*answer));
+            std::thread::spawn(move || {
+                if let Some(asked) = take(&stream) {
+                    answer(&asked, &mut stream);
+                }
+            });
         }
     });
     url
 }
 
-fn take(stream: TcpStream, answer: &dyn Fn(Option<&str>, &Value) -> Answer) -> Option<()> {
+/// Answers nothing for as long as somebody waits.
+pub(super) fn until_hung_up(stream: &mut TcpStream) {
+    let _ = stream.read(&mut [0]);
+}
+
+fn take(stream: &TcpStream) -> Option<Asked> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -46,27 +83,12 @@ fn take(stream: TcpStream, answer: &dyn Fn(Option<&str>, &Value) -> Answer) -> O
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let answered = match is_post {
-        true => answer(session.as_deref(), &serde_json::from_slice(&body).ok()?),
-        false => Some((405, None, Value::Null)),
-    };
-    let Some((status, session, body)) = answered else {
-        // Until the other side hangs up.
-        let _ = reader.read(&mut [0]);
-        return None;
-    };
-    let session = session.map_or(String::new(), |it| format!("mcp-session-id: {it}\r\n"));
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    let head = format!(
-        "HTTP/1.1 {status} x\r\n{session}content-type: application/json\r\ncontent-length: {}\r\n\
-         connection: close\r\n\r\n",
-        body.len()
-    );
-    (&stream).write_all((head + &body).as_bytes()).ok()
+    let message = if is_post { serde_json::from_slice(&body).ok()? } else { Value::Null };
+    Some(Asked { is_post, session, message })
 }
 
 /// What any server says.
-fn usual(message: &Value) -> Answer {
+pub(super) fn usual(message: &Value) -> Answer {
     let result = match message["method"].as_str().unwrap_or_default() {
         "initialize" => json!({
             "protocolVersion": "2025-06-18", "capabilities": { "tools": {} },
@@ -83,7 +105,7 @@ fn usual(message: &Value) -> Answer {
     }
 }
 
-fn connect(place: &Place, url: &str, options: &[&str]) -> StdioServer {
+pub(super) fn connect(place: &Place, url: &str, options: &[&str]) -> StdioServer {
     let all = [&["proxy", "--name", "far", "--http", url], options].concat();
     StdioServer::connect(place.command(&all), &json!({}))
 }

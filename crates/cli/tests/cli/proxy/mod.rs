@@ -5,6 +5,7 @@ mod calls;
 mod configuration;
 mod hostile;
 mod http;
+mod http_hostile;
 mod lists;
 mod people;
 mod servers;

@@ -113,6 +113,35 @@ fn without_an_answer_the_call_is_refused_and_the_same_one_may_come_later() {
 }
 
 #[test]
+fn of_two_calls_that_are_the_same_each_needs_its_own_approval() {
+    for can_ask in [true, false] {
+        let place = workspace();
+        let mut client = if can_ask { asking(&place, &[]) } else { connect(&place, &[]) };
+        let mut calls =
+            vec![client.ask("tools/call", &risky()), client.ask("tools/call", &risky())];
+        for _ in 0..2 {
+            // Both wait for the first answer; one has it, and the other one asks anew.
+            assert_eq!(place.run(&["approve", &question(&place), "--yes"]).code, 0);
+            let answer = loop {
+                let message = client.next_message();
+                if message.get("method").is_none() {
+                    break message;
+                }
+            };
+            assert!(!said(&answer).1, "{answer}");
+            calls.retain(|id| answer["id"] != json!(id));
+        }
+        assert!(calls.is_empty(), "{calls:?}");
+        end(&place, &mut client);
+        let events = events(&place);
+        let by_person = |event: &&&Value| event["actor"]["role"] == json!("operator");
+        let reviews = of_type(&events, "tool_intent_reviewed");
+        assert_eq!(reviews.iter().filter(by_person).count(), 2);
+        assert_eq!(ends(&events).len(), 2);
+    }
+}
+
+#[test]
 fn arguments_that_nobody_was_shown_in_full_are_approved_in_full() {
     let place = workspace();
     let mut client = connect(&place, &["--wait", "0"]);
