@@ -1,6 +1,7 @@
 // Sealed files (docs/formats/cap.md): what is in a `.cap`, and whether it holds. Read as a stream, never
 // extracted; everything is kept in memory, so this reader takes no more than 1 GiB.
 
+import { noApprovals } from './approvals.mjs';
 import { Sha256, hex } from './bytes.mjs';
 import { readSession } from './capseal.mjs';
 import { text } from './check.mjs';
@@ -12,7 +13,7 @@ import { containers } from './json.mjs';
 import { viewBeside } from './kept.mjs';
 import { Findings, reportOf } from './report.mjs';
 import { Tar } from './tar.mjs';
-import { firstEvent, judge, noApprovals, pinOf, profileOf } from './verify.mjs';
+import { firstEvent, judge, pinOf, profileOf } from './verify.mjs';
 
 export { CapRefusal, TooLarge };
 

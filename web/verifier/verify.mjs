@@ -5,6 +5,7 @@
 // A source has `events()`, `log()`, `checkpoints()` and `artifact(hash)`, all async; README.md says
 // what they give. `events()` is called twice, each time from the beginning.
 
+import { ApprovalCount, noApprovals } from './approvals.mjs';
 import { Artifacts } from './artifacts.mjs';
 import { dialectOf, text, typeOf } from './check.mjs';
 import { KeyBook, checkSignature, readKeyFile, signAhead } from './keys.mjs';
@@ -140,8 +141,6 @@ function expectations({ expectHead, expectCount }, head, count, findings) {
   }
 }
 
-export const noApprovals = () => ({ protected_key: 0, unprotected_key: 0, client_prompt: 0, unstated: 0 });
-
 /** The kind of trace that an event begins; null if it can begin none. */
 export function kindOf(event) {
   // Schema 1.0 has sessions only, and no member that would say so.
@@ -170,7 +169,7 @@ export function endingOf(kind, event) {
 class Run {
   kind = null;
   ended = null;
-  approvals = noApprovals();
+  approvals = new ApprovalCount();
   coverage = null;
   artifactsRead = true;
   #signatures = 0;
@@ -207,7 +206,7 @@ class Run {
     if (step.event !== null && this.kind !== null) {
       if (vouched) {
         this.ended ??= endingOf(this.kind, step.event);
-        this.#countApproval(step.event);
+        this.approvals.take(step.event);
         this.#keepCoverage(step.event);
       }
       this.artifacts.meet(step.event, step.place, this.kind, vouched);
@@ -225,13 +224,6 @@ class Run {
       const message = `a trace cannot begin with ${text(event, 'event_type')}`;
       this.findings.fail('CHK_SCHEMA_CONFORMANCE', 'SCHEMA_INVALID', place, message);
     }
-  }
-
-  #countApproval(event) {
-    const payload = event.get('payload');
-    const approved = text(event, 'event_type') === 'tool_intent_reviewed'
-      && text(event.get('actor'), 'role') === 'operator' && text(payload, 'decision') === 'approved';
-    if (approved) this.approvals[text(payload, 'channel')?.replaceAll('-', '_') ?? 'unstated'] += 1;
   }
 
   /** What the coverage report with the most gaps says; of several, the last. */
@@ -333,7 +325,7 @@ class Run {
       closed,
       root: view?.root ?? null,
       profile: this.profile,
-      approvals: this.approvals,
+      approvals: this.approvals.counts,
       coverage: this.coverage,
       artifactsRead: this.artifactsRead,
       signaturesChecked: this.signaturesChecked,

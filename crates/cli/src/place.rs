@@ -1,11 +1,15 @@
 //! Where the workspace lies, and how it is opened.
 
 use std::env;
+use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
+use countersign_format::event::EventType;
 use countersign_format::id::Ulid;
+use countersign_format::json::LINE_BYTES_MAX;
 use countersign_runtime::keyring::config_dir;
 use countersign_runtime::{Environment, Workspace, WorkspaceError, WriteError};
+use countersign_verify::{Lines, RawLine, open_regular};
 
 use crate::{Caller, CommandError, Exit};
 
@@ -78,16 +82,58 @@ pub(crate) fn explain(error: WorkspaceError) -> CommandError {
     }
 }
 
-/// The trace that `name` means: an id, or the beginning of exactly one.
+/// The trace that `name` means: an id, the label of a work item, or the beginning of exactly one id.
 pub(crate) fn find_trace(workspace: &Workspace, name: &str) -> Result<Ulid, CommandError> {
     let ids = workspace.trace_ids().map_err(explain)?;
-    let matching: Vec<Ulid> =
-        ids.into_iter().filter(|id| id.to_string().starts_with(name)).collect();
-    match matching.as_slice() {
-        [id] => Ok(*id),
-        [] => Err(CommandError::failed(format!("no trace `{name}`"))
-            .with_hint("run `countersign trace list` to see all traces")),
-        several => Err(CommandError::failed(format!("`{name}` begins {} traces", several.len()))
-            .with_details(several.iter().take(5).map(Ulid::to_string))),
+    let names = ids.iter().map(Ulid::to_string).collect();
+    let found = meant(&workspace.home().join("traces"), names, name)?;
+    found.and_then(|id| id.parse().ok()).ok_or_else(|| {
+        CommandError::failed(format!("no trace `{name}`"))
+            .with_hint("run `countersign trace list` to see all traces")
+    })
+}
+
+/// Which of the traces `ids` below `traces` a name means. An id before a label, a label before the
+/// beginning of an id. Nothing but the traces is looked at, so that a verifier can ask too.
+pub(crate) fn meant(
+    traces: &Path,
+    ids: Vec<String>,
+    name: &str,
+) -> Result<Option<String>, CommandError> {
+    if ids.iter().any(|id| id == name) {
+        return Ok(Some(name.to_owned()));
     }
+    let has_label = |id: &&String| label(&traces.join(id)).is_some_and(|label| label == name);
+    let could_be_label = !name.is_empty() && name.parse::<Ulid>().is_err();
+    let labelled: Vec<&String> = ids.iter().filter(|_| could_be_label).filter(has_label).collect();
+    let (matching, what) = match labelled.is_empty() {
+        false => (labelled, "is the label of"),
+        true => (ids.iter().filter(|id| id.starts_with(name)).collect(), "begins"),
+    };
+    match matching.as_slice() {
+        [] => Ok(None),
+        [id] => Ok(Some((*id).clone())),
+        several => Err(CommandError::failed(format!("`{name}` {what} {} traces", several.len()))
+            .with_details(several.iter().take(5).map(ToString::to_string))
+            .with_hint("name one of them by its id")),
+    }
+}
+
+/// The label with which the trace in a directory begins, if it is a work item that has one.
+fn label(trace: &Path) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct First {
+        event_type: EventType,
+        payload: Payload,
+    }
+    #[derive(serde::Deserialize)]
+    struct Payload {
+        label: Option<String>,
+    }
+    let file = open_regular(&trace.join("events.jsonl")).ok()?;
+    // Whatever else lies there is not read to its end.
+    let mut lines = Lines::new(BufReader::new(file.take(LINE_BYTES_MAX as u64 + 1)));
+    let Ok(Some(RawLine::Complete(line))) = lines.next_line() else { return None };
+    let first: First = serde_json::from_slice(line).ok()?;
+    first.payload.label.filter(|_| first.event_type == EventType::WorkOpened)
 }

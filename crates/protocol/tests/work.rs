@@ -9,8 +9,8 @@ use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::work::{
-    CiVerdict, LEASE_MILLIS_MAX, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening,
-    WorkRefusal, WorkState,
+    Bearer, CiVerdict, Claimant, LEASE_MILLIS_MAX, Releaser, STOPPED, SignalChannel, WorkCommand,
+    WorkExit, WorkOpening, WorkRefusal, WorkState,
 };
 use countersign_protocol::{By, Context, LogPin, Refusal, State as _};
 use proptest::prelude::*;
@@ -122,13 +122,17 @@ impl Item {
     fn claim_as(&mut self, holder: &str, millis: i64, ci: bool) -> Result<u64, Refusal> {
         let session_id = format!("session-{}", self.state.epoch + 1);
         let holder = holder.to_owned();
-        let descriptor_only = false;
-        self.submit(WorkCommand::Claim { holder, session_id, millis, ci, descriptor_only })?;
+        let claimant = if ci { Claimant::Ci } else { Claimant::Agent };
+        self.submit(WorkCommand::Claim { holder, session_id, millis, claimant })?;
         Ok(self.state.epoch)
     }
 
     fn exit(&mut self, epoch: u64, signal: ExitSignal) -> Option<String> {
         self.exit_with(epoch, signal, None)
+    }
+
+    fn exit_as(&mut self, by: Bearer, epoch: u64, signal: ExitSignal) -> Option<String> {
+        self.leave(by, epoch, signal, None)
     }
 
     /// Why the signal was refused, if it was.
@@ -138,11 +142,21 @@ impl Item {
         signal: ExitSignal,
         ci: Option<CiVerdict>,
     ) -> Option<String> {
+        self.leave(Bearer::Session(format!("session-{epoch}")), epoch, signal, ci)
+    }
+
+    fn leave(
+        &mut self,
+        by: Bearer,
+        epoch: u64,
+        signal: ExitSignal,
+        ci: Option<CiVerdict>,
+    ) -> Option<String> {
         let before = self.state.clone();
         let events = self
             .submit(WorkCommand::Exit(Box::new(WorkExit {
                 epoch,
-                session_id: format!("session-{epoch}"),
+                by,
                 signal,
                 channel: SignalChannel::Descriptor,
                 stored: None,
@@ -268,6 +282,77 @@ fn a_signal_for_another_phase_is_refused_with_the_words_of_the_specification() {
     assert_eq!(item.exit(epoch, signal(WorkPhase::Draft, ExitReason::Completed)), None);
 }
 
+/// Whoever learns the number of a lease and what was said is still somebody else.
+#[test]
+fn an_exit_is_taken_and_repeated_for_its_own_holder_or_session_alone() {
+    let holder = |name: &str| Bearer::Holder(name.to_owned());
+    let session = |id: &str| Bearer::Session(id.to_owned());
+    let mut item = Item::new();
+    let epoch = item.claim("a").unwrap();
+    let said = signal(WorkPhase::Draft, ExitReason::Completed);
+    let strangers = [
+        (holder("b"), "lease 1 belongs to `a`, not to `b`"),
+        (session("session-2"), "lease 1 belongs to another session"),
+    ];
+    for left in [false, true] {
+        for (by, reason) in &strangers {
+            let refused = item.exit_as(by.clone(), epoch, said.clone());
+            assert_eq!(refused.as_deref(), Some(*reason), "left: {left}");
+            let recorded = &item.events.last().unwrap().payload;
+            let named = if let Bearer::Session(id) = by { json!(id) } else { Value::Null };
+            assert_eq!(recorded["session_id"], named);
+        }
+        // The first time it is taken, the second time repeated without an event.
+        let events = item.events.len();
+        for by in [holder("a"), session("session-1")] {
+            assert_eq!(item.exit_as(by, epoch, said.clone()), None);
+        }
+        assert_eq!(item.events.len(), events + usize::from(!left));
+    }
+    let left = item.events.iter().find(|it| it.event_type == EventType::AgentSessionCompleted);
+    assert_eq!(left.unwrap().payload["session_id"], json!("session-1"));
+}
+
+#[test]
+fn a_claim_by_hand_is_no_attempt() {
+    let mut item = Item::new();
+    let by_hand = |item: &mut Item| {
+        item.submit(WorkCommand::Claim {
+            holder: "alice".to_owned(),
+            session_id: "by-hand".to_owned(),
+            millis: MINUTE,
+            claimant: Claimant::ByHand,
+        })
+        .unwrap();
+    };
+    let release = |item: &mut Item, reason: &str| {
+        let (epoch, reason) = (item.state.epoch, reason.to_owned());
+        let by = Releaser::Operator("operator".to_owned());
+        item.submit(WorkCommand::Release { epoch, by, reason }).unwrap();
+    };
+    item.claim("a").unwrap();
+    assert_eq!(item.state.attempts, 1);
+    release(&mut item, "crashed");
+    // Neither a lease that is given back, whatever is said about it, nor one that runs out.
+    for reason in ["lunch", STOPPED] {
+        by_hand(&mut item);
+        assert_eq!(item.events.last().unwrap().payload["by_hand"], json!(true));
+        release(&mut item, reason);
+        assert_eq!(item.state.attempts, 1);
+    }
+    by_hand(&mut item);
+    item.raw += MINUTE;
+    item.claim("b").unwrap();
+    assert_eq!(item.state.attempts, 2);
+    let odd = json!({
+        "holder": "c", "session_id": "s", "epoch": 5, "phase": "DRAFT", "by_hand": "yes",
+        "expires_at": at(item.raw + 2 * MINUTE),
+    });
+    item.raw += MINUTE;
+    item.submit(WorkCommand::Expire).unwrap();
+    assert!(item.state.admit(&item.event(Role::Recorder, EventType::LeaseGranted, odd)).is_err());
+}
+
 #[test]
 fn a_lease_is_exclusive_until_it_runs_out_and_its_number_grows() {
     let mut item = Item::new();
@@ -305,7 +390,7 @@ fn the_holder_renews_before_the_end_and_never_to_less() {
     let epoch = item.claim("a").unwrap();
     let renew = |session: &str, millis| WorkCommand::Renew {
         epoch,
-        session_id: session.to_owned(),
+        by: Bearer::Session(session.to_owned()),
         millis,
     };
     assert_eq!(
@@ -415,14 +500,12 @@ fn a_clock_set_back_an_hour_stops_leases_until_a_person_vouches_for_it() {
     item.raw -= HOUR;
     let behind = || refused(WorkRefusal::ClockBehind { seconds: 3_600 });
     assert_eq!(item.claim("b"), Err(behind()));
-    let session_id = "session-1".to_owned();
-    assert_eq!(
-        item.submit(WorkCommand::Renew { epoch, session_id, millis: MINUTE }),
-        Err(behind())
-    );
+    let by = Bearer::Session("session-1".to_owned());
+    let renew = WorkCommand::Renew { epoch, by: by.clone(), millis: MINUTE };
+    assert_eq!(item.submit(renew), Err(behind()));
     let release = |reason: &str| WorkCommand::Release {
         epoch,
-        by: Releaser::Session("session-1".to_owned()),
+        by: Releaser::Bearer(by.clone()),
         reason: reason.to_owned(),
     };
     assert_eq!(item.submit(release("done")), Err(behind()));
@@ -608,11 +691,12 @@ proptest! {
                 }
                 Move::Renew(back, millis) => {
                     let epoch = epoch.saturating_sub(back);
-                    item.submit(WorkCommand::Renew { epoch, session_id: session_id(epoch), millis }).map(|_| ())
+                    let by = Bearer::Session(session_id(epoch));
+                    item.submit(WorkCommand::Renew { epoch, by, millis }).map(|_| ())
                 }
                 Move::Release(back) => {
                     let epoch = epoch.saturating_sub(back);
-                    let by = Releaser::Session(session_id(epoch));
+                    let by = Releaser::Bearer(Bearer::Session(session_id(epoch)));
                     item.submit(WorkCommand::Release { epoch, by, reason: "x".into() }).map(|_| ())
                 }
                 Move::Exit(back, reason) => {

@@ -217,6 +217,7 @@ fn a_work_item_is_followed_from_event_to_event() {
         expires_at: None,
         phase_since: seconds(START, 0),
         attempts: 0,
+        by_hand: false,
         opened_at: seconds(START, 0),
         pr_url: None,
         blocked_reason: None,
@@ -335,6 +336,7 @@ fn every_transition(item: Ulid) -> Vec<TransitionRow> {
                 holder: holder.map(str::to_owned),
                 epoch,
                 session_id: session_id.map(str::to_owned),
+                by_hand: false,
                 reason: reason.map(str::to_owned),
             }
         },

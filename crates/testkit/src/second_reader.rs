@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use countersign_format::hash::Hash;
-use countersign_format::report::VerificationReport;
+use countersign_format::report::{Approvals, VerificationReport};
 use countersign_verify::{FileSource, Options, Profile, verify, verify_log};
 use serde_json::{Value, json};
 
@@ -206,6 +206,7 @@ struct Shared {
     warnings: BTreeSet<String>,
     closed: String,
     signer: String,
+    approvals: Approvals,
     root: Option<Hash>,
     head: Option<Hash>,
     trace_id: String,
@@ -237,6 +238,7 @@ impl Shared {
             warnings,
             closed: format!("{:?}", report.closed),
             signer: format!("{:?}", report.signer),
+            approvals: report.approvals,
             root: report.root,
             head: report.head,
             trace_id: report.trace_id.clone(),

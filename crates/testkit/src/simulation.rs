@@ -15,10 +15,11 @@ use countersign_format::exit::WorkPhase;
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_protocol::recording::RecordingCommand;
+use countersign_protocol::work::Claimant;
 use countersign_runtime::Workspace;
 use countersign_runtime::inspect::each_event;
 use countersign_runtime::store::LedgerId;
-use countersign_runtime::work::{Claimant, NewWork};
+use countersign_runtime::work::NewWork;
 
 use crate::dice::Dice;
 use crate::sim::SimHome;
@@ -263,7 +264,7 @@ fn take_up(workspace: &Workspace, id: Ulid) -> Result<(), String> {
         WorkPhase::Blocked => item.unblock("looked at").map(drop),
         _ => {
             let ci = phase == WorkPhase::CiPending;
-            let claimant = if ci { Claimant::Ci } else { Claimant::Any };
+            let claimant = if ci { Claimant::Ci } else { Claimant::Agent };
             item.claim("the-last", Some("the-last.1"), 60_000, claimant).map(drop)
         }
     };

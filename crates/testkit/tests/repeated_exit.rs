@@ -2,9 +2,9 @@
 #![cfg(test)]
 
 use countersign_format::exit::{ExitReason, ExitSignal, WorkPhase};
-use countersign_protocol::work::{SignalChannel, WorkExit};
+use countersign_protocol::work::{Bearer, Claimant, SignalChannel, WorkExit};
 use countersign_runtime::disk::Op;
-use countersign_runtime::work::{Claimant, ExitAnswer, NewWork};
+use countersign_runtime::work::{ExitAnswer, NewWork};
 use countersign_testkit::disk::DiskFault;
 use countersign_testkit::sim::SimHome;
 
@@ -24,10 +24,10 @@ fn a_repeated_exit_is_durable_before_it_is_answered() {
             links: None,
         })
         .unwrap();
-    let lease = item.claim("ana", Some("ana.1"), 60_000, Claimant::Any).unwrap().lease;
+    let lease = item.claim("ana", Some("ana.1"), 60_000, Claimant::Agent).unwrap().lease;
     let exit = WorkExit {
         epoch: lease.epoch,
-        session_id: lease.session_id,
+        by: Bearer::Session(lease.session_id),
         signal: ExitSignal::new(WorkPhase::Implementation, ExitReason::Completed),
         channel: SignalChannel::Runner,
         stored: None,

@@ -7,6 +7,7 @@
 mod account;
 mod against;
 mod all;
+mod approvals;
 mod artifacts;
 mod audit;
 pub mod cap;

@@ -6,7 +6,7 @@ use std::io;
 use countersign_format::event::{Event, EventType, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::report::{
-    Approvals, Closed, CoverageClaim, FailureCode, Metrics, Signer, VerificationReport,
+    Closed, CoverageClaim, FailureCode, Metrics, Signer, VerificationReport,
 };
 use countersign_format::shape::Dialect;
 use countersign_format::trace_session::TraceStatus;
@@ -14,6 +14,7 @@ use countersign_protocol::{LogPin, ending, kind_of};
 use serde::Deserialize as _;
 
 use crate::against::{Against, Evidence};
+use crate::approvals::ApprovalCount;
 use crate::artifacts::Artifacts;
 use crate::audit::{self, Audits};
 use crate::duties::Duties;
@@ -25,7 +26,7 @@ use crate::pipeline::{Ledger, SharedRing};
 use crate::receipts::{Doubt, Receipts};
 use crate::replay::Replay;
 use crate::signature::{self, Outcome, Vouched};
-use crate::verdict::{ARTIFACTS_UNREAD, Verdict, count_approval, keep_coverage};
+use crate::verdict::{ARTIFACTS_UNREAD, Verdict, keep_coverage};
 use crate::walk::Walk;
 use crate::{Options, Source};
 
@@ -192,7 +193,7 @@ struct Run<'a> {
     duties: Duties,
     receipts: Receipts,
     audits: Audits,
-    approvals: Approvals,
+    approvals: ApprovalCount,
     coverage: Option<CoverageClaim>,
     ended: Option<TraceStatus>,
     closing_recorded: bool,
@@ -223,7 +224,7 @@ impl<'a> Run<'a> {
             duties: Duties::default(),
             receipts: Receipts::default(),
             audits: Audits::default(),
-            approvals: Approvals::default(),
+            approvals: ApprovalCount::default(),
             coverage: None,
             ended: None,
             closing_recorded: false,
@@ -265,7 +266,7 @@ impl<'a> Run<'a> {
         if let (Some(event), Some(kind)) = (&step.event, self.kind) {
             if vouched == Vouched::Yes {
                 self.ended = self.ended.or_else(|| ending(kind, event));
-                count_approval(event, &mut self.approvals);
+                self.approvals.take(event);
                 keep_coverage(event, &mut self.coverage);
             }
             self.artifacts.meet(event, index, vouched, findings);
@@ -567,7 +568,7 @@ impl<'a> Run<'a> {
             root,
             signatures_checked: self.signatures_checked,
             artifacts_read: self.artifacts_read,
-            approvals: self.approvals,
+            approvals: self.approvals.counts,
             coverage: self.coverage,
             metrics: Metrics {
                 events,

@@ -6,7 +6,6 @@ use countersign_format::id::Ulid;
 use countersign_format::report::{
     Approvals, Closed, CoverageClaim, Metrics, Signer, VerificationReport,
 };
-use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
 use serde_json::Value;
@@ -121,23 +120,6 @@ impl Verdict {
             summary.push_str(&format!(" and {unlisted} more findings that are not listed"));
         }
         summary
-    }
-}
-
-/// Counts what a person permitted.
-pub(crate) fn count_approval(event: &Event, approvals: &mut Approvals) {
-    let member = |name: &str| event.payload.get(name).and_then(Value::as_str);
-    let approved = event.event_type == EventType::ToolIntentReviewed
-        && event.actor.role == Role::Operator
-        && member("decision") == Some("approved");
-    if approved {
-        let count = match member("channel") {
-            Some("protected-key") => &mut approvals.protected_key,
-            Some("unprotected-key") => &mut approvals.unprotected_key,
-            Some("client-prompt") => &mut approvals.client_prompt,
-            _ => &mut approvals.unstated,
-        };
-        *count += 1;
     }
 }
 

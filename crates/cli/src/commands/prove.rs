@@ -17,7 +17,8 @@ use crate::{Caller, CommandError, Exit};
 /// nothing: exit status 3. Whether its artifacts are there is not looked at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProveArgs {
-    /// A trace's id or the beginning of it, its directory, or an `events.jsonl`
+    /// A trace's id or the beginning of it, a work item's label, a trace's directory, or an
+    /// `events.jsonl`
     trace: String,
     /// The event's number in the trace, or its id or the beginning of it
     event: String,

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use countersign_format::event::TraceKind;
+use countersign_format::exit::WorkPhase;
 use countersign_format::id::Ulid;
 use countersign_protocol::kind_of;
 use countersign_runtime::inspect::first_event;
@@ -23,7 +24,7 @@ use crate::{Caller, CommandError, Exit, Format};
 /// redacted is not in it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SealArgs {
-    /// A trace's id or the beginning of it, or its directory
+    /// A trace's id or the beginning of it, a work item's label, or a trace's directory
     trace: String,
     /// Where the file goes, instead of `<trace id>.cap` here
     #[arg(short, long, value_name = "FILE.cap")]
@@ -79,15 +80,25 @@ fn conclude_if_open(
             let _ = recording.conclude("sealed").map_err(explain)?;
             Ok(true)
         }
+        Some(TraceKind::Work) => {
+            let item = workspace.work(id).map_err(explain)?;
+            let phase = item.look(|state| state.phase).map_err(|error| explain(error.into()))?;
+            let error = format!("work item {id} is in phase {phase}; it ends with COMPLETED");
+            Err(CommandError::no(error).with_hint(match phase {
+                WorkPhase::Blocked => {
+                    format!("run `countersign work unblock {id} --reason …` when it can go on")
+                }
+                _ => format!("run `countersign work show {id}` to see who has it"),
+            }))
+        }
         kind => {
+            let resume = match kind {
+                Some(TraceKind::Flow) => format!("countersign flow resume {id}"),
+                _ => format!("countersign run --resume {id}"),
+            };
             let kind = kind.map_or("trace", TraceKind::as_str);
             Err(CommandError::no(format!("{kind} {id} has not ended, and only it can end itself"))
-                .with_hint(match first.as_ref().and_then(kind_of) {
-                    Some(TraceKind::Flow) => {
-                        format!("run `countersign flow resume {id}` to go on with it")
-                    }
-                    _ => format!("run `countersign run --resume {id}` to go on with it"),
-                })
+                .with_hint(format!("run `{resume}` to go on with it"))
                 .with_hint(format!("run `countersign trace abort {id}` to end it")))
         }
     }

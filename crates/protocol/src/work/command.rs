@@ -21,17 +21,15 @@ pub enum WorkCommand {
         session_id: String,
         /// For how long, in milliseconds.
         millis: i64,
-        /// Whether this is the CI runner.
-        ci: bool,
-        /// Whether a signal counts on the descriptor alone.
-        descriptor_only: bool,
+        /// As what.
+        claimant: Claimant,
     },
     /// Hold it longer.
     Renew {
         /// The lease.
         epoch: u64,
-        /// The session that holds it.
-        session_id: String,
+        /// Whose it is.
+        by: Bearer,
         /// For how long from now, in milliseconds.
         millis: i64,
     },
@@ -99,13 +97,33 @@ pub struct WorkOpening {
     pub links: Option<Value>,
 }
 
-/// Who ends a lease before its time.
+/// Who claims, as far as the rules differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimant {
+    /// What runs an agent.
+    Agent,
+    /// What runs an agent whose signal counts on its descriptor alone.
+    OnDescriptor,
+    /// The CI runner.
+    Ci,
+    /// Somebody who runs no agent under the lease, so that it is no attempt.
+    ByHand,
+}
+
+/// Who presents a lease as theirs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Releaser {
+pub enum Bearer {
     /// The session that holds it.
     Session(String),
     /// The holder of this name.
     Holder(String),
+}
+
+/// Who ends a lease before its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Releaser {
+    /// Whose it is.
+    Bearer(Bearer),
     /// An operator of this name, who takes it away.
     Operator(String),
 }
@@ -161,8 +179,8 @@ pub struct CiVerdict {
 pub struct WorkExit {
     /// The lease.
     pub epoch: u64,
-    /// The session that ends.
-    pub session_id: String,
+    /// Whose it is.
+    pub by: Bearer,
     /// What the agent says.
     pub signal: ExitSignal,
     /// How it came.

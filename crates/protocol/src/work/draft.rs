@@ -8,8 +8,10 @@ use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::command::{CiVerdict, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening};
-use super::lease::{EXPIRED, Presented};
+use super::command::{
+    Bearer, CiVerdict, Claimant, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening,
+};
+use super::lease::{EXPIRED, Lease, Presented};
 use super::{WorkRefusal, WorkState};
 use crate::parts::{member, optional, produced, set};
 use crate::{Act, By, Context, Refusal};
@@ -23,8 +25,9 @@ pub(super) fn acts(
     let moment = state.clock.at(context.now, context.raw);
     let draft = match command {
         C::Open(opening) => open(*opening),
-        C::Claim { holder, session_id, millis, ci, descriptor_only } => {
+        C::Claim { holder, session_id, millis, claimant } => {
             let now = moment.trusted()?;
+            let ci = claimant == Claimant::Ci;
             state.check_claim(&holder, ci, now)?;
             let mut payload = json!({
                 "holder": holder,
@@ -34,35 +37,33 @@ pub(super) fn acts(
                 "expires_at": now.plus_millis(millis),
             });
             set(&mut payload, "ci", ci.then_some(true));
-            set(&mut payload, "descriptor_only", descriptor_only.then_some(true));
+            let marks = [
+                ("descriptor_only", claimant == Claimant::OnDescriptor),
+                ("by_hand", claimant == Claimant::ByHand),
+            ];
+            for (name, holds) in marks {
+                set(&mut payload, name, holds.then_some(true));
+            }
             let granted = Act::by_recorder(Draft::new(EventType::LeaseGranted, payload));
             let mut acts = Vec::with_capacity(2);
             acts.extend(expired(state, now).map(Act::by_recorder));
             acts.push(granted);
             return Ok(acts);
         }
-        C::Renew { epoch, session_id, millis } => {
+        C::Renew { epoch, by, millis } => {
             let now = moment.trusted()?;
-            let presented = Presented { epoch, session_id: Some(&session_id) };
-            state.presented(presented, now)?;
+            state.presented(Presented { epoch, by: Some(&by) }, now)?;
             let payload = json!({ "epoch": epoch, "expires_at": now.plus_millis(millis) });
             Draft::new(EventType::LeaseRenewed, payload)
         }
         C::Release { epoch, by, reason } => {
-            let session_id = match &by {
-                Releaser::Session(session_id) => Some(session_id.as_str()),
-                Releaser::Holder(_) | Releaser::Operator(_) => None,
+            let (bearer, operator) = match by {
+                Releaser::Bearer(bearer) => (Some(bearer), None),
+                Releaser::Operator(name) => (None, Some(name)),
             };
-            let lease = state.presented(Presented { epoch, session_id }, moment.trusted()?)?;
+            state.presented(Presented { epoch, by: bearer.as_ref() }, moment.trusted()?)?;
             let mut payload = json!({ "epoch": epoch, "reason": reason });
-            match by {
-                Releaser::Holder(name) if name != lease.holder => {
-                    let holder = lease.holder.clone();
-                    return Err(WorkRefusal::OtherHolder { epoch, holder, name }.into());
-                }
-                Releaser::Operator(name) => set(&mut payload, "released_by", Some(name)),
-                Releaser::Session(_) | Releaser::Holder(_) => {}
-            }
+            set(&mut payload, "released_by", operator);
             Draft::new(EventType::LeaseReleased, payload)
         }
         C::Expire => {
@@ -130,24 +131,25 @@ pub(super) fn signal_hash(signal: &ExitSignal) -> Hash {
 
 fn leave(state: &WorkState, exit: WorkExit, context: &Context) -> Result<Vec<Act>, Refusal> {
     let hash = signal_hash(&exit.signal);
-    if state.past_exit(exit.epoch, &exit.session_id, hash).is_some() {
+    if state.past_exit(exit.epoch, &exit.by, hash).is_some() {
         return Ok(Vec::new());
     }
     let facts = ExitFacts {
         epoch: exit.epoch,
-        session_id: &exit.session_id,
+        by: &exit.by,
         signal: &exit.signal,
         channel: exit.channel,
         ci: exit.ci.as_ref(),
     };
-    let checked = state.check_exit(&facts, context.now, context.raw).and_then(|(holder, next)| {
-        let said =
-            AgentSessionCompleted::from_exit_signal(&exit.session_id, &holder, exit.signal.clone());
+    let checked = state.exit_objection(&facts, context.now, context.raw);
+    let checked = checked.map_err(|refusal| refusal.to_string()).and_then(|(lease, next)| {
+        let (session_id, holder) = (&lease.session_id, &lease.holder);
+        let said = AgentSessionCompleted::from_exit_signal(session_id, holder, exit.signal.clone());
         Ok((said.map_err(|error| error.to_string())?, next))
     });
     let draft = match checked {
         Ok((said, next)) => completed(said, next, hash, exit, context),
-        Err(reason) => refused(&reason, exit, context),
+        Err(reason) => refused(&reason, state.session_of(exit.epoch, &exit.by), exit, context),
     };
     Ok(vec![Act::by_recorder(draft)])
 }
@@ -183,13 +185,9 @@ fn completed(
         .with_artifacts(produced(artifacts, context))
 }
 
-fn refused(reason: &str, exit: WorkExit, context: &Context) -> Draft {
-    let mut payload = json!({
-        "reason": reason,
-        "session_id": exit.session_id,
-        "epoch": exit.epoch,
-        "channel": exit.channel,
-    });
+fn refused(reason: &str, session_id: Option<String>, exit: WorkExit, context: &Context) -> Draft {
+    let mut payload = json!({ "reason": reason, "epoch": exit.epoch, "channel": exit.channel });
+    set(&mut payload, "session_id", session_id);
     set(&mut payload, "signal_artifact", exit.stored.as_ref().map(|it| it.artifact_hash));
     let artifacts = exit.stored.into_iter().collect();
     Draft::new(EventType::ExitRefused, payload).with_artifacts(produced(artifacts, context))
@@ -198,36 +196,27 @@ fn refused(reason: &str, exit: WorkExit, context: &Context) -> Draft {
 /// What decides whether an exit is taken.
 struct ExitFacts<'a> {
     epoch: u64,
-    session_id: &'a str,
+    by: &'a Bearer,
     signal: &'a ExitSignal,
     channel: SignalChannel,
     ci: Option<&'a CiVerdict>,
 }
 
 impl WorkState {
-    /// Who leaves, and to which phase the item goes; or why not, in words.
-    fn check_exit(
-        &self,
-        facts: &ExitFacts<'_>,
-        created_at: Timestamp,
-        raw: Timestamp,
-    ) -> Result<(String, WorkPhase), String> {
-        self.exit_objection(facts, created_at, raw).map_err(|refusal| refusal.to_string())
-    }
-
+    /// The lease that ends, and to which phase the item goes; or why not.
     fn exit_objection(
         &self,
         facts: &ExitFacts<'_>,
         created_at: Timestamp,
         raw: Timestamp,
-    ) -> Result<(String, WorkPhase), WorkRefusal> {
+    ) -> Result<(&Lease, WorkPhase), WorkRefusal> {
         let epoch = facts.epoch;
-        if self.exits.contains_key(&epoch) {
+        if let Some(past) = self.exits.get(&epoch) {
+            past.check_bearer(epoch, facts.by)?;
             return Err(WorkRefusal::ExitedOtherwise { epoch });
         }
         let now = self.clock.at(created_at, raw).trusted()?;
-        let presented = Presented { epoch, session_id: Some(facts.session_id) };
-        let lease = self.presented(presented, now)?;
+        let lease = self.presented(Presented { epoch, by: Some(facts.by) }, now)?;
         let channel = facts.channel;
         if lease.descriptor_only
             && !matches!(channel, SignalChannel::Descriptor | SignalChannel::Runner)
@@ -239,11 +228,11 @@ impl WorkState {
             false => facts.signal.check_for_phase(Some(self.phase))?,
         };
         check_ci(facts.signal.exit_reason, lease.ci, facts.ci)?;
-        Ok((lease.holder.clone(), next))
+        Ok((lease, next))
     }
 
     pub(super) fn admit_exit(&self, event: &Event) -> Result<(), Refusal> {
-        let session_id: String = member(event, "session_id")?;
+        let by = Bearer::Session(member(event, "session_id")?);
         let ci: Option<CiVerdict> = optional(event, "ci")?;
         let signal = ExitSignal::new(
             member(event, "phase_completed")?,
@@ -251,18 +240,18 @@ impl WorkState {
         );
         let facts = ExitFacts {
             epoch: member(event, "epoch")?,
-            session_id: &session_id,
+            by: &by,
             signal: &signal,
             channel: member(event, "channel")?,
             ci: ci.as_ref(),
         };
         let raw = event.raw_clock.unwrap_or(event.created_at);
-        let (holder, due) = self.exit_objection(&facts, event.created_at, raw)?;
+        let (lease, due) = self.exit_objection(&facts, event.created_at, raw)?;
         let stated: WorkPhase = member(event, "next_phase")?;
         if stated != due {
             return Err(WorkRefusal::OtherNextPhase { stated, due }.into());
         }
-        if event.payload.get("actor_id").and_then(Value::as_str) != Some(holder.as_str()) {
+        if event.payload.get("actor_id").and_then(Value::as_str) != Some(lease.holder.as_str()) {
             return Err(WorkRefusal::OtherSession { epoch: facts.epoch }.into());
         }
         Ok(())

@@ -9,6 +9,7 @@ use countersign_format::exit::WorkPhase;
 use countersign_format::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::command::Bearer;
 use super::{WorkRefusal, WorkState};
 use crate::parts::{member, optional};
 use crate::{Context, Refusal};
@@ -43,6 +44,8 @@ pub struct Lease {
     pub ci: bool,
     /// Whether a signal counts on the descriptor alone.
     pub descriptor_only: bool,
+    /// Whether no agent is run under it.
+    pub by_hand: bool,
 }
 
 impl Lease {
@@ -60,7 +63,13 @@ impl Lease {
             granted_at: event.created_at,
             ci: optional(event, "ci")?.unwrap_or_default(),
             descriptor_only: optional(event, "descriptor_only")?.unwrap_or_default(),
+            by_hand: optional(event, "by_hand")?.unwrap_or_default(),
         })
+    }
+
+    /// Why it is not the lease of `by`, if it is not.
+    pub(super) fn check_bearer(&self, by: &Bearer) -> Result<(), WorkRefusal> {
+        check_bearer(by, self.epoch, &self.holder, &self.session_id)
     }
 }
 
@@ -159,7 +168,25 @@ impl Moment {
 pub(super) struct Presented<'a> {
     pub(super) epoch: u64,
     /// Who presents it, where that is said.
-    pub(super) session_id: Option<&'a str>,
+    pub(super) by: Option<&'a Bearer>,
+}
+
+/// Whether a lease of this holder and session is what `by` presents.
+pub(super) fn check_bearer(
+    by: &Bearer,
+    epoch: u64,
+    holder: &str,
+    session_id: &str,
+) -> Result<(), WorkRefusal> {
+    match by {
+        Bearer::Session(session) if session != session_id => {
+            Err(WorkRefusal::OtherSession { epoch })
+        }
+        Bearer::Holder(name) if name != holder => {
+            Err(WorkRefusal::OtherHolder { epoch, holder: holder.to_owned(), name: name.clone() })
+        }
+        Bearer::Session(_) | Bearer::Holder(_) => Ok(()),
+    }
 }
 
 impl WorkState {
@@ -177,8 +204,8 @@ impl WorkState {
             }
             None => return Err(WorkRefusal::NotHeld { epoch }),
         };
-        if presented.session_id.is_some_and(|session| session != lease.session_id) {
-            return Err(WorkRefusal::OtherSession { epoch });
+        if let Some(by) = presented.by {
+            lease.check_bearer(by)?;
         }
         if now >= lease.expires_at {
             return Err(WorkRefusal::Expired { epoch, expired: lease.expires_at });
@@ -222,18 +249,17 @@ impl WorkState {
             }
             .into());
         }
-        let ci = optional::<bool>(event, "ci")?.unwrap_or_default();
-        let holder: String = member(event, "holder")?;
-        self.check_claim(&holder, ci, now)?;
-        let epoch: u64 = member(event, "epoch")?;
+        let granted = Lease::read(event)?;
+        self.check_claim(&granted.holder, granted.ci, now)?;
+        let epoch = granted.epoch;
         if epoch != self.epoch.saturating_add(1) {
             return Err(WorkRefusal::EpochOutOfTurn { epoch, last: self.epoch }.into());
         }
-        let phase: WorkPhase = member(event, "phase")?;
-        if phase != self.phase {
-            return Err(WorkRefusal::OtherPhase { stated: phase, actual: self.phase }.into());
+        if granted.phase != self.phase {
+            let (stated, actual) = (granted.phase, self.phase);
+            return Err(WorkRefusal::OtherPhase { stated, actual }.into());
         }
-        Ok(check_length(now, member(event, "expires_at")?)?)
+        Ok(check_length(now, granted.expires_at)?)
     }
 
     pub(super) fn apply_grant(&mut self, event: &Event) {
@@ -242,13 +268,13 @@ impl WorkState {
             self.authors.insert(lease.holder.clone());
         }
         self.epoch = self.epoch.max(lease.epoch);
-        self.attempts = self.attempts.saturating_add(1);
+        self.attempts = self.attempts.saturating_add(u64::from(!lease.by_hand));
         self.lease = Some(lease);
     }
 
     pub(super) fn admit_renewal(&self, event: &Event) -> Result<(), Refusal> {
         let now = self.clock.of(event).trusted()?;
-        let presented = Presented { epoch: member(event, "epoch")?, session_id: None };
+        let presented = Presented { epoch: member(event, "epoch")?, by: None };
         let lease = self.presented(presented, now)?;
         let wanted: Timestamp = member(event, "expires_at")?;
         check_length(now, wanted)?;
@@ -261,7 +287,7 @@ impl WorkState {
     pub(super) fn admit_release(&self, event: &Event) -> Result<(), Refusal> {
         debug_assert_eq!(event.event_type, EventType::LeaseReleased);
         let now = self.clock.of(event).trusted()?;
-        let presented = Presented { epoch: member(event, "epoch")?, session_id: None };
+        let presented = Presented { epoch: member(event, "epoch")?, by: None };
         let reason: String = member(event, "reason")?;
         match (self.presented(presented, now), reason == EXPIRED) {
             (Ok(_), false) | (Err(WorkRefusal::Expired { .. }), true) => Ok(()),

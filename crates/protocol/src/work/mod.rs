@@ -21,7 +21,9 @@ use serde_json::Value;
 
 use crate::parts::{member, optional, place};
 use crate::{Act, Context, Refusal, State, roles};
-pub use command::{CiVerdict, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening};
+pub use command::{
+    Bearer, CiVerdict, Claimant, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening,
+};
 pub use lease::{EXPIRED, LEASE_MILLIS_MAX, LEASE_MILLIS_MIN, Lease, LeaseClock, STOPPED};
 pub use refusal::WorkRefusal;
 
@@ -49,7 +51,7 @@ pub struct WorkState {
     pub lease: Option<Lease>,
     /// The number of the last lease; those before it are stale.
     pub epoch: u64,
-    /// Leases that were granted since the phase began.
+    /// Leases under which an agent was run since the phase began.
     pub attempts: u64,
     /// Everybody who ever held it while it was implemented.
     pub authors: BTreeSet<String>,
@@ -83,6 +85,8 @@ pub struct Handover {
 /// An exit that was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastExit {
+    /// Who left.
+    pub holder: String,
     /// The session that it ended.
     pub session_id: String,
     /// The hash of its signal.
@@ -93,6 +97,12 @@ pub struct PastExit {
     pub next_phase: WorkPhase,
     /// How the signal came.
     pub channel: Option<SignalChannel>,
+}
+
+impl PastExit {
+    fn check_bearer(&self, epoch: u64, by: &Bearer) -> Result<(), WorkRefusal> {
+        lease::check_bearer(by, epoch, &self.holder, &self.session_id)
+    }
 }
 
 impl Default for WorkState {
@@ -129,12 +139,23 @@ impl WorkState {
         self.check_phase(ci).is_ok() && self.live_lease(now).is_none()
     }
 
-    /// What the exit with this lease and signal was answered before.
-    #[must_use]
-    pub fn past_exit(&self, epoch: u64, session_id: &str, signal: Hash) -> Option<&PastExit> {
+    /// What the exit with this lease and signal was answered before, if it was the bearer's own.
+    fn past_exit(&self, epoch: u64, by: &Bearer, signal: Hash) -> Option<&PastExit> {
         self.exits
             .get(&epoch)
-            .filter(|past| past.session_id == session_id && past.signal == Some(signal))
+            .filter(|past| past.check_bearer(epoch, by).is_ok() && past.signal == Some(signal))
+    }
+
+    /// The session for which a lease is presented, as far as it is the bearer's own.
+    #[must_use]
+    pub fn session_of(&self, epoch: u64, by: &Bearer) -> Option<String> {
+        if let Bearer::Session(session_id) = by {
+            return Some(session_id.clone());
+        }
+        let held = self.lease.as_ref().filter(|lease| lease.epoch == epoch);
+        let held = held.filter(|lease| lease.check_bearer(by).is_ok());
+        let past = self.exits.get(&epoch).filter(|past| past.check_bearer(epoch, by).is_ok());
+        held.map(|lease| &lease.session_id).or(past.map(|past| &past.session_id)).cloned()
     }
 
     /// The pull request that was named last.
@@ -191,9 +212,10 @@ impl WorkState {
         };
         let epoch = optional::<u64>(event, "epoch").ok().flatten().unwrap_or_default();
         let session_id = text("session_id").unwrap_or_default();
+        let holder = text("actor_id").unwrap_or_default();
         if let Some(exit_reason) = optional(event, "exit_reason").ok().flatten() {
             let handover = Handover {
-                holder: text("actor_id").unwrap_or_default(),
+                holder: holder.clone(),
                 session_id: session_id.clone(),
                 exit_reason,
                 pr_url: text("pr_url"),
@@ -205,7 +227,9 @@ impl WorkState {
         }
         let signal = optional(event, "signal_hash").ok().flatten();
         let channel = optional(event, "channel").ok().flatten();
-        let past = PastExit { session_id, signal, event: place(event), next_phase: next, channel };
+        let event_ref = place(event);
+        let past =
+            PastExit { holder, session_id, signal, event: event_ref, next_phase: next, channel };
         self.exits.insert(epoch, past);
         while self.exits.len() > EXITS_MAX {
             self.exits.pop_first();
@@ -224,7 +248,7 @@ impl WorkState {
 
 impl State for WorkState {
     type Command = WorkCommand;
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn decide(&self, command: WorkCommand, context: &Context) -> Result<Vec<Act>, Refusal> {
         draft::acts(self, command, context)
@@ -273,7 +297,8 @@ impl State for WorkState {
             }
             T::LeaseReleased => {
                 // Somebody who stops an agent says nothing against the item.
-                if text("reason").as_deref() == Some(STOPPED) {
+                let ran = self.lease.as_ref().is_some_and(|lease| !lease.by_hand);
+                if ran && text("reason").as_deref() == Some(STOPPED) {
                     self.attempts = self.attempts.saturating_sub(1);
                 }
                 self.lease = None;

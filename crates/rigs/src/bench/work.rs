@@ -12,10 +12,10 @@ use std::time::Duration;
 use countersign_format::event::EventType;
 use countersign_format::exit::WorkPhase;
 use countersign_format::id::Ulid;
-use countersign_protocol::work::Releaser;
+use countersign_protocol::work::{Bearer, Claimant, Releaser};
 use countersign_runtime::inspect::each_event;
 use countersign_runtime::store::LedgerId;
-use countersign_runtime::work::{Claimant, NewWork};
+use countersign_runtime::work::NewWork;
 use countersign_runtime::{Environment, Workspace};
 
 use super::clock::{Clock, median_of_both, milliseconds, time};
@@ -160,9 +160,9 @@ impl Board {
     fn claim(&self, id: Ulid) -> Result<Duration, String> {
         let item = self.workspace.work(id).map_err(|error| told(&error))?;
         time(Clock::Wall, || {
-            let claimed = item.claim("somebody", None, 60_000, Claimant::Any);
+            let claimed = item.claim("somebody", None, 60_000, Claimant::Agent);
             let lease = claimed.map_err(|error| told(&error))?.lease;
-            item.release(lease.epoch, Releaser::Holder(lease.holder), "measured")
+            item.release(lease.epoch, Releaser::Bearer(Bearer::Holder(lease.holder)), "measured")
                 .map_err(|error| told(&error))
         })
     }

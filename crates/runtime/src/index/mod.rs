@@ -148,7 +148,8 @@ impl Index {
         self.ask(rows::work_items)
     }
 
-    /// The work items with exactly this label. Nothing keeps a label from being given twice.
+    /// The work items with exactly this label. There is one at most, unless somebody put a trace here that
+    /// was opened elsewhere.
     ///
     /// # Errors
     /// The index cannot be read, nor made anew.

@@ -19,7 +19,7 @@ pub const INDEX_NAME: &str = "index.sqlite";
 
 const SCHEMA: &str = include_str!("schema.sql");
 /// To be raised with every change of the schema or of what is put into it.
-const SCHEMA_NUMBER: i64 = 4;
+const SCHEMA_NUMBER: i64 = 5;
 /// How long others may keep the index from us before we do without it.
 const BUSY: Duration = Duration::from_secs(3);
 /// How often a turn is asked for: the lock cannot be waited for with an end.

@@ -143,17 +143,18 @@ impl<'t> Pen<'t> {
             )?,
             put_item: prepare(
                 "INSERT OR REPLACE INTO work_items (id, label, title, phase, blocked_from, holder,
-                    session_id, epoch, expires_at, phase_since, attempts, opened_at, pr_url,
-                    blocked_reason, clock_last, clock_ahead)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+                    session_id, epoch, expires_at, phase_since, attempts, by_hand, opened_at,
+                    pr_url, blocked_reason, clock_last, clock_ahead)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                    ?17)",
             )?,
             add_artifact: prepare(
                 "INSERT OR IGNORE INTO trace_artifacts (trace, hash) VALUES (?1, ?2)",
             )?,
             add_transition: prepare(
                 "INSERT INTO work_transitions (item, seq, at, type, phase_before, phase_after,
-                    holder, epoch, session_id, reason)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                    holder, epoch, session_id, by_hand, reason)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )?,
             forget: [
                 prepare("DELETE FROM traces WHERE id = ?1")?,
@@ -247,6 +248,7 @@ impl<'t> Pen<'t> {
             item.expires_at.map(Timestamp::as_millis),
             item.phase_since.as_millis(),
             whole(item.attempts),
+            item.by_hand,
             item.opened_at.as_millis(),
             item.pr_url,
             item.blocked_reason,
@@ -272,6 +274,7 @@ impl<'t> Pen<'t> {
             row.holder,
             row.epoch.map(whole),
             row.session_id,
+            row.by_hand,
             row.reason,
         ])?;
         Ok(())
@@ -313,7 +316,7 @@ pub(super) fn traces(connection: &Connection) -> rusqlite::Result<Vec<TraceRow>>
 
 const SELECT_ITEMS: &str =
     "SELECT id, label, title, phase, blocked_from, holder, session_id, epoch,
-    expires_at, phase_since, attempts, opened_at, pr_url, blocked_reason,
+    expires_at, phase_since, attempts, by_hand, opened_at, pr_url, blocked_reason,
     clock_last, clock_ahead FROM work_items";
 
 fn item(row: &Row<'_>) -> rusqlite::Result<WorkRow> {
@@ -329,10 +332,11 @@ fn item(row: &Row<'_>) -> rusqlite::Result<WorkRow> {
         expires_at: time(row, 8)?,
         phase_since: some(time(row, 9)?, 9)?,
         attempts: count(row, 10)?,
-        opened_at: some(time(row, 11)?, 11)?,
-        pr_url: row.get(12)?,
-        blocked_reason: row.get(13)?,
-        clock: LeaseClock { last: time(row, 14)?, ahead: row.get(15)? },
+        by_hand: row.get(11)?,
+        opened_at: some(time(row, 12)?, 12)?,
+        pr_url: row.get(13)?,
+        blocked_reason: row.get(14)?,
+        clock: LeaseClock { last: time(row, 15)?, ahead: row.get(16)? },
     })
 }
 
@@ -355,7 +359,8 @@ pub(super) fn transitions(
 ) -> rusqlite::Result<Vec<TransitionRow>> {
     let some_item = if of.is_some() { "WHERE item = ?1" } else { "WHERE ?1 IS NULL" };
     let mut statement = connection.prepare(&format!(
-        "SELECT item, seq, at, type, phase_before, phase_after, holder, epoch, session_id, reason
+        "SELECT item, seq, at, type, phase_before, phase_after, holder, epoch, session_id, by_hand,
+            reason
          FROM work_transitions {some_item} ORDER BY item, seq"
     ))?;
     let rows = statement.query_map([of.map(|id| id.to_string())], |row| {
@@ -370,7 +375,8 @@ pub(super) fn transitions(
             holder: row.get(6)?,
             epoch: epoch.map(|_| count(row, 7)).transpose()?,
             session_id: row.get(8)?,
-            reason: row.get(9)?,
+            by_hand: row.get(9)?,
+            reason: row.get(10)?,
         })
     })?;
     rows.collect()

@@ -50,6 +50,7 @@ CREATE TABLE work_items (
     expires_at INTEGER,
     phase_since INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
+    by_hand INTEGER NOT NULL,
     opened_at INTEGER NOT NULL,
     pr_url TEXT,
     blocked_reason TEXT,
@@ -70,6 +71,7 @@ CREATE TABLE work_transitions (
     holder TEXT,
     epoch INTEGER,
     session_id TEXT,
+    by_hand INTEGER NOT NULL,
     reason TEXT,
     PRIMARY KEY (item, seq)
 ) STRICT, WITHOUT ROWID;

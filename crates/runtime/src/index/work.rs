@@ -35,8 +35,10 @@ pub struct WorkRow {
     pub expires_at: Option<Timestamp>,
     /// When it came into its phase.
     pub phase_since: Timestamp,
-    /// Leases granted since then.
+    /// Leases since then under which an agent was run.
     pub attempts: u64,
+    /// Whether whoever holds it runs no agent under the lease.
+    pub by_hand: bool,
     /// When it was opened.
     pub opened_at: Timestamp,
     /// The pull request that an exit named last.
@@ -68,6 +70,8 @@ pub struct TransitionRow {
     pub epoch: Option<u64>,
     /// The session of that lease.
     pub session_id: Option<String>,
+    /// Whether it grants a lease under which no agent is run.
+    pub by_hand: bool,
     /// Why it happened: the reason of a release, a refusal or an unblocking, the notes of an exit.
     pub reason: Option<String>,
 }
@@ -90,6 +94,7 @@ pub(super) fn open(id: Ulid, first: &Event) -> Option<(WorkRow, TransitionRow)> 
         expires_at: None,
         phase_since: at,
         attempts: 0,
+        by_hand: false,
         opened_at: at,
         pr_url: None,
         blocked_reason: None,
@@ -106,6 +111,7 @@ pub(super) fn open(id: Ulid, first: &Event) -> Option<(WorkRow, TransitionRow)> 
         holder: None,
         epoch: None,
         session_id: None,
+        by_hand: false,
         reason: None,
     };
     Some((item, opened))
@@ -121,10 +127,13 @@ impl WorkRow {
         // A confirmed clock moves the end of the lease on the wall, not in lease time.
         self.expires_at = self.expires_at.map(|it| it.plus_millis(ahead - self.ahead()));
         let lease = (self.holder.clone(), self.session_id.clone());
+        let by_hand = event.event_type == EventType::LeaseGranted
+            && event.payload.get("by_hand").and_then(Value::as_bool).unwrap_or_default();
         let (holder, session_id, reason) = match event.event_type {
             EventType::LeaseGranted => {
                 self.enter(phase(event, "phase").unwrap_or(before), event.created_at);
-                self.attempts += 1;
+                self.by_hand = by_hand;
+                self.attempts += u64::from(!by_hand);
                 self.holder = text(event, "holder");
                 self.session_id = text(event, "session_id");
                 self.epoch = number.unwrap_or(self.epoch);
@@ -136,11 +145,11 @@ impl WorkRow {
                 (lease.0, lease.1, None)
             }
             EventType::LeaseReleased => {
-                self.free();
                 let reason = text(event, "reason");
-                if reason.as_deref() == Some(STOPPED) {
+                if reason.as_deref() == Some(STOPPED) && !self.by_hand {
                     self.attempts = self.attempts.saturating_sub(1);
                 }
+                self.free();
                 (lease.0, lease.1, reason)
             }
             EventType::AgentSessionCompleted => {
@@ -169,6 +178,7 @@ impl WorkRow {
             holder,
             epoch: number,
             session_id,
+            by_hand,
             reason,
         })
     }
@@ -208,6 +218,7 @@ impl WorkRow {
     fn free(&mut self) {
         self.holder = None;
         self.session_id = None;
+        self.by_hand = false;
         self.expires_at = None;
     }
 }

@@ -32,10 +32,12 @@ pub(super) fn without_nonce(mut bytes: Vec<u8>, nonce: &Nonce) -> Vec<u8> {
 /// Characters of an agent's last words that are repeated.
 const LAST_WORDS_MAX: usize = 200;
 
-/// The last line that an agent complained with, which mostly says what went wrong.
+/// The last line that an agent complained with, which mostly says what went wrong. Advice that follows
+/// it, such as ours, says what to do and not what happened.
 pub(super) fn last_words(run: &AgentRun) -> String {
     let said = String::from_utf8_lossy(&run.stderr.bytes);
-    match said.lines().map(str::trim).rfind(|line| !line.is_empty()) {
+    let tells = |line: &&str| !line.is_empty() && !line.starts_with("hint:");
+    match said.lines().map(str::trim).rfind(tells) {
         Some(line) => {
             let line: String =
                 line.chars().filter(|c| !c.is_control()).take(LAST_WORDS_MAX).collect();

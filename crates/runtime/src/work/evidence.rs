@@ -33,10 +33,16 @@ pub(super) struct StoredEvidence {
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) item: &'a str,
-    pub(super) state: &'a WorkState,
-    pub(super) lease: &'a Lease,
+    pub(super) phase: &'a HeldPhase<'a>,
     pub(super) signal: &'a ExitSignal,
     pub(super) commit: Option<&'a str>,
+}
+
+/// A phase, before it is left.
+#[derive(Debug)]
+pub(super) struct HeldPhase<'a> {
+    pub(super) state: &'a WorkState,
+    pub(super) lease: &'a Lease,
     /// What the session left, by name.
     pub(super) left: &'a [(&'static str, ArtifactDescriptor)],
 }
@@ -74,11 +80,11 @@ impl Evidence<'_> {
 
     /// Where bundles lie.
     fn place(&self) -> String {
-        let name = match self.state.label.as_deref() {
+        let name = match self.phase.state.label.as_deref() {
             Some(label) if is_file_name(label) => label,
             _ => self.item,
         };
-        let file = match self.lease.phase {
+        let file = match self.phase.lease.phase {
             WorkPhase::Review => "review.yaml".to_owned(),
             phase => format!("phase_{}.yaml", phase.as_str().to_lowercase()),
         };
@@ -88,27 +94,28 @@ impl Evidence<'_> {
     /// A bundle in YAML. JSON's strings are YAML's as well.
     fn text(&self) -> String {
         let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
+        let HeldPhase { state, lease, left } = self.phase;
         let mut lines = vec![format!("schema_version: {}", quoted(SCHEMA_VERSION))];
         let mut add = |name: &str, value: Option<&str>| {
             lines.extend(value.map(|value| format!("{name}: {}", quoted(value))));
         };
         add("work_item", Some(self.item));
-        add("label", self.state.label.as_deref());
-        add("title", Some(&self.state.title));
-        add("phase", Some(self.lease.phase.as_str()));
+        add("label", state.label.as_deref());
+        add("title", Some(&state.title));
+        add("phase", Some(lease.phase.as_str()));
         add("exit_reason", Some(self.signal.exit_reason.as_str()));
-        add("holder", Some(&self.lease.holder));
-        add("session", Some(&self.lease.session_id));
+        add("holder", Some(&lease.holder));
+        add("session", Some(&lease.session_id));
         add("commit", self.commit);
         add("pr_url", self.signal.pr_url.as_deref());
         add("notes", self.signal.notes.as_deref());
-        lines.push(format!("lease: {}", self.lease.epoch));
-        if self.left.is_empty() {
+        lines.push(format!("lease: {}", lease.epoch));
+        if left.is_empty() {
             lines.push("artifacts: []".to_owned());
         } else {
             lines.push("artifacts:".to_owned());
         }
-        for (name, artifact) in self.left {
+        for (name, artifact) in *left {
             lines.push(format!("  - name: {}", quoted(name)));
             lines.push(format!("    sha256: {}", quoted(&artifact.artifact_hash.to_hex())));
             lines.push(format!("    bytes: {}", artifact.byte_size));

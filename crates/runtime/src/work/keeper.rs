@@ -8,7 +8,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use countersign_protocol::Refusal;
-use countersign_protocol::work::{Lease, WorkRefusal};
+use countersign_protocol::work::{Bearer, Lease, WorkRefusal};
 
 use super::WorkItem;
 use crate::sandbox::Stop;
@@ -98,7 +98,7 @@ fn keep(
             stopped = true;
             continue;
         }
-        match item.renew(lease.epoch, &lease.session_id, millis) {
+        match item.renew(lease.epoch, Bearer::Session(lease.session_id.clone()), millis) {
             Ok(_) => {}
             Err(WorkspaceError::Write(WriteError::Refused(Refusal::Work(
                 refusal @ (WorkRefusal::Stale { .. }

@@ -24,7 +24,8 @@ use countersign_format::text::to_nfc;
 use countersign_format::time::Timestamp;
 use countersign_protocol::Refusal;
 use countersign_protocol::work::{
-    Lease, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening, WorkRefusal, WorkState,
+    Bearer, Claimant, Lease, Releaser, SignalChannel, WorkCommand, WorkExit, WorkOpening,
+    WorkRefusal, WorkState,
 };
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ use crate::trace::TraceWriter;
 use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{Recorded, WriteError};
 
-use evidence::Evidence;
+use evidence::{Evidence, HeldPhase};
 
 pub use dispatch::{Dispatched, Dispatcher};
 pub use phase::{PhaseAgent, PhaseEnd, WorkNews, WorkObserver, WorkSetting};
@@ -66,17 +67,6 @@ pub struct NewWork {
     pub author_may_review: bool,
     /// Other traces that it belongs to.
     pub links: Option<Value>,
-}
-
-/// Who claims, as far as the rules differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claimant {
-    /// An agent or a person.
-    Any,
-    /// An agent whose signal counts on its descriptor alone.
-    OnDescriptor,
-    /// The CI runner.
-    Ci,
 }
 
 /// What became of an exit signal.
@@ -213,8 +203,7 @@ impl WorkItem {
             holder: holder.to_owned(),
             session_id,
             millis,
-            ci: claimant == Claimant::Ci,
-            descriptor_only: claimant == Claimant::OnDescriptor,
+            claimant,
         })?;
         let of = |wanted| recorded.events.iter().find(|event| event.event_type == wanted);
         let lease = of(EventType::LeaseGranted).and_then(|event| Lease::read(event).ok());
@@ -232,14 +221,8 @@ impl WorkItem {
     ///
     /// # Errors
     /// The lease does not hold any more, or the renewal could not be recorded.
-    pub fn renew(
-        &self,
-        epoch: u64,
-        session_id: &str,
-        millis: i64,
-    ) -> Result<Timestamp, WorkspaceError> {
-        let session_id = session_id.to_owned();
-        let recorded = self.submit(WorkCommand::Renew { epoch, session_id, millis })?;
+    pub fn renew(&self, epoch: u64, by: Bearer, millis: i64) -> Result<Timestamp, WorkspaceError> {
+        let recorded = self.submit(WorkCommand::Renew { epoch, by, millis })?;
         let until = recorded.events.iter().find_map(|event| event.payload.get("expires_at"));
         let until = until.and_then(|until| serde_json::from_value(until.clone()).ok());
         until.ok_or_else(|| missing("a renewal").into())
@@ -267,13 +250,12 @@ impl WorkItem {
     /// # Errors
     /// The answer could not be recorded.
     pub fn exit(&self, exit: WorkExit) -> Result<ExitAnswer, WorkspaceError> {
-        let (epoch, session_id) = (exit.epoch, exit.session_id.clone());
+        let epoch = exit.epoch;
         let recorded = self.submit(WorkCommand::Exit(Box::new(exit)))?;
         let answer = match recorded.events.first() {
             Some(event) => answer_of(event),
             None => self.look(|state| {
-                let past = state.exits.get(&epoch).filter(|past| past.session_id == session_id);
-                past.map(|past| ExitAnswer::Moved {
+                state.exits.get(&epoch).map(|past| ExitAnswer::Moved {
                     event: past.event.clone(),
                     next_phase: past.next_phase,
                     repeated: true,
@@ -297,30 +279,36 @@ impl WorkItem {
         root: &Path,
         redactor: &Redactor,
     ) -> Result<ExitAnswer, WorkspaceError> {
-        let held = self.look(|state| {
-            let lease = state.lease.clone().filter(|lease| lease.epoch == exit.epoch);
-            lease.map(|lease| (state.clone(), lease))
-        })?;
+        let state = self.look(Clone::clone)?;
+        let lease = state.lease.as_ref().filter(|lease| lease.epoch == exit.epoch);
+        let own = state.session_of(exit.epoch, &exit.by);
+        let Some(lease) = lease.filter(|lease| own.as_ref() == Some(&lease.session_id)) else {
+            return self.exit(exit);
+        };
+        exit.commit = Repository::at(root).commit("HEAD").ok().flatten();
+        if exit.channel == SignalChannel::Agent {
+            exit.links = Some(json!({ "session": lease.session_id }));
+        }
+        let phase = HeldPhase { state: &state, lease, left: &[] };
+        self.exit_with_evidence(exit, &phase, root, redactor)
+    }
+
+    /// The same for whoever holds it: the evidence of the phase is stored before, and its file written
+    /// after the exit was taken, since only who has left may say what the evidence is.
+    fn exit_with_evidence(
+        &self,
+        mut exit: WorkExit,
+        phase: &HeldPhase<'_>,
+        root: &Path,
+        redactor: &Redactor,
+    ) -> Result<ExitAnswer, WorkspaceError> {
+        let id = self.id().to_string();
+        let commit = exit.commit.as_deref();
+        let evidence = Evidence { item: &id, phase, signal: &exit.signal, commit };
         let mut file = None;
-        if let Some((state, lease)) = held.filter(|(_, lease)| lease.session_id == exit.session_id)
-        {
-            let id = self.id().to_string();
-            exit.commit = Repository::at(root).commit("HEAD").ok().flatten();
-            let evidence = Evidence {
-                item: &id,
-                state: &state,
-                lease: &lease,
-                signal: &exit.signal,
-                commit: exit.commit.as_deref(),
-                left: &[],
-            };
-            if let Some(bundle) = evidence.store(self.workspace(), root, redactor)? {
-                exit.evidence = Some((bundle.stored, bundle.place));
-                file = bundle.file;
-            }
-            if exit.channel == SignalChannel::Agent {
-                exit.links = Some(json!({ "session": lease.session_id }));
-            }
+        if let Some(bundle) = evidence.store(self.workspace(), root, redactor)? {
+            exit.evidence = Some((bundle.stored, bundle.place));
+            file = bundle.file;
         }
         let answer = self.exit(exit)?;
         if let (ExitAnswer::Moved { repeated: false, .. }, Some((place, bytes))) = (&answer, file) {

@@ -17,21 +17,20 @@ use countersign_format::json;
 use countersign_format::time::Timestamp;
 use countersign_protocol::recording::RecordingCommand;
 use countersign_protocol::work::{
-    CiVerdict, Lease, Releaser, STOPPED, SignalChannel, WorkExit, WorkState,
+    Bearer, CiVerdict, Claimant, Lease, Releaser, STOPPED, SignalChannel, WorkExit, WorkState,
 };
 use serde_json::{Value, json};
 
 use super::account::{achieved, distinct, ended_well, kept, last_words, told, without_nonce};
 use super::agent::{self, AgentRun, Heard, Nonce};
-use super::evidence::Evidence;
+use super::evidence::HeldPhase;
 use super::keeper::Keeper;
-use super::{Claimant, Claimed, ExitAnswer, UnusableSignal, WorkItem, brief};
+use super::{Claimed, ExitAnswer, UnusableSignal, WorkItem, brief};
 use crate::git::Repository;
 use crate::inspect::first_event;
 use crate::recording::Recording;
 use crate::sandbox::{End, Stop, end_survivors};
 use crate::secrets::Redactor;
-use crate::tools::write_beneath;
 use crate::workspace::WorkspaceError;
 use crate::writer::{Recorded, WriteError};
 
@@ -168,7 +167,7 @@ impl WorkItem {
     ) -> Result<PhaseEnd, WorkspaceError> {
         let claimant = match (agent.ci, agent.stdout_counts) {
             (true, _) => Claimant::Ci,
-            (false, true) => Claimant::Any,
+            (false, true) => Claimant::Agent,
             (false, false) => Claimant::OnDescriptor,
         };
         let claimed = self.claim(&agent.holder, None, setting.lease_millis(), claimant)?;
@@ -205,8 +204,8 @@ impl WorkItem {
             Err(error) => {
                 // If this fails as well, the lease runs out by itself.
                 let reason = format!("the runner failed: {error}");
-                let by = Releaser::Session(lease.session_id.clone());
-                let _ = self.release(lease.epoch, by, &reason);
+                let by = Bearer::Session(lease.session_id.clone());
+                let _ = self.release(lease.epoch, Releaser::Bearer(by), &reason);
                 return Err(error);
             }
         };
@@ -472,41 +471,29 @@ impl Phase<'_> {
         redactor: &Redactor,
     ) -> Result<PhaseEnd, WorkspaceError> {
         let Brought { channel, stored, left, commit, ci } = brought;
-        let evidence = Evidence {
-            item: self.id,
-            state,
-            lease: self.lease,
-            signal: &signal,
-            commit: commit.as_deref(),
-            left,
-        };
-        let bundle = evidence.store(self.item.workspace(), &self.setting.root, redactor)?;
-        let (evidence, file) = match bundle {
-            Some(bundle) => (Some((bundle.stored, bundle.place)), bundle.file),
-            None => (None, None),
-        };
         let (reason, notes) = (signal.exit_reason, signal.notes.clone());
-        let answer = self.item.exit(WorkExit {
-            epoch: self.lease.epoch,
-            session_id: self.lease.session_id.clone(),
-            signal,
-            channel,
-            stored,
-            evidence,
-            commit,
-            ci,
-            links: Some(json!({ "session": self.lease.session_id })),
-        })?;
-        match answer {
+        let exit = WorkExit { stored, commit, ci, ..self.signalled(signal, channel) };
+        let held = HeldPhase { state, lease: self.lease, left };
+        match self.item.exit_with_evidence(exit, &held, &self.setting.root, redactor)? {
             ExitAnswer::Moved { next_phase, .. } => {
-                // Only who has left may say what the evidence is. People can do without the file: the
-                // stored bytes are what counts.
-                if let Some((place, bytes)) = file {
-                    let _ = write_beneath(&self.setting.root, &place, &bytes);
-                }
                 Ok(PhaseEnd::Moved { to: next_phase, reason, channel, notes })
             }
             ExitAnswer::Refused { reason } => self.free(state, &reason, redactor),
+        }
+    }
+
+    /// An exit of this session with nothing but a signal.
+    fn signalled(&self, signal: ExitSignal, channel: SignalChannel) -> WorkExit {
+        WorkExit {
+            epoch: self.lease.epoch,
+            by: Bearer::Session(self.lease.session_id.clone()),
+            signal,
+            channel,
+            stored: None,
+            evidence: None,
+            commit: None,
+            ci: None,
+            links: Some(json!({ "session": self.lease.session_id })),
         }
     }
 
@@ -543,22 +530,14 @@ impl Phase<'_> {
         let notes = format!("given up after {attempts} attempts; the last one: {reason}");
         let notes: String = notes.chars().take(NOTES_BYTES_MAX / 4).collect();
         let signal = ExitSignal::new(self.lease.phase, ExitReason::Error).with_notes(notes);
-        let answer = self.item.exit(WorkExit {
-            epoch: self.lease.epoch,
-            session_id: self.lease.session_id.clone(),
-            signal,
-            channel: SignalChannel::Runner,
-            stored: None,
-            evidence: None,
+        let ci = self.agent.ci.then(|| CiVerdict {
+            exit_status: None,
+            reason: Some(reason.clone()),
             commit: None,
-            ci: self.agent.ci.then(|| CiVerdict {
-                exit_status: None,
-                reason: Some(reason.clone()),
-                commit: None,
-                uncommitted_changes: false,
-            }),
-            links: Some(json!({ "session": self.lease.session_id })),
-        })?;
+            uncommitted_changes: false,
+        });
+        let exit = WorkExit { ci, ..self.signalled(signal, SignalChannel::Runner) };
+        let answer = self.item.exit(exit)?;
         Ok(match answer {
             ExitAnswer::Moved { .. } => PhaseEnd::GivenUp { reason: reason.to_owned(), attempts },
             ExitAnswer::Refused { reason } => PhaseEnd::Lost { reason },
@@ -567,7 +546,7 @@ impl Phase<'_> {
 
     /// Releases the lease; says why that was not to be, if somebody else has it.
     fn release(&self, reason: &str) -> Result<Option<String>, WorkspaceError> {
-        let by = Releaser::Session(self.lease.session_id.clone());
+        let by = Releaser::Bearer(Bearer::Session(self.lease.session_id.clone()));
         let (reason, _) = self.redactor.redact_text(reason);
         match self.item.release(self.lease.epoch, by, &reason) {
             Ok(()) => Ok(None),

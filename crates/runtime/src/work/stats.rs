@@ -34,7 +34,7 @@ pub struct PhaseFigures {
     pub left: u64,
     /// Times an item was blocked in it.
     pub blocked: u64,
-    /// Leases after the first that were needed.
+    /// Agents after the first that were needed. Who claims by hand runs none.
     pub retries: u64,
     /// From entering it to leaving it, half of them shorter.
     pub median_in_phase_ms: Option<i64>,
@@ -60,7 +60,10 @@ struct Stand {
     item: Ulid,
     phase: WorkPhase,
     since: Timestamp,
-    leases: u64,
+    /// Whether somebody has held it since.
+    taken: bool,
+    /// Whether an agent was run since.
+    tried: bool,
 }
 
 impl WorkFigures {
@@ -78,7 +81,8 @@ impl WorkFigures {
                     item: row.item,
                     phase: row.phase_after,
                     since: row.at,
-                    leases: 0,
+                    taken: false,
+                    tried: false,
                 });
             }
             if let Some(stand) = &mut stand {
@@ -101,11 +105,14 @@ impl WorkFigures {
             EventType::ExitRefused => self.refused_exits += 1,
             EventType::LeaseGranted => {
                 let notes = notes.entry(stand.phase).or_default();
-                match stand.leases {
-                    0 => notes.handoffs.push(passed),
-                    _ => notes.figures.retries += 1,
+                if !stand.taken {
+                    notes.handoffs.push(passed);
                 }
-                stand.leases += 1;
+                stand.taken = true;
+                if !row.by_hand {
+                    notes.figures.retries += u64::from(stand.tried);
+                    stand.tried = true;
+                }
             }
             EventType::AgentSessionCompleted | EventType::WorkUnblocked => {
                 let notes = notes.entry(stand.phase).or_default();
@@ -116,7 +123,7 @@ impl WorkFigures {
                 }
                 stand.phase = row.phase_after;
                 stand.since = row.at;
-                stand.leases = 0;
+                (stand.taken, stand.tried) = (false, false);
             }
             _ => {}
         }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use countersign_format::event::EventType;
 use countersign_format::exit::{ExitReason, ExitSignal, WorkPhase};
 use countersign_format::id::Ulid;
-use countersign_protocol::work::{CiVerdict, Lease, Releaser, SignalChannel, WorkExit};
-use countersign_runtime::work::{Claimant, ExitAnswer, WorkItem};
+use countersign_protocol::work::{
+    Bearer, CiVerdict, Claimant, Lease, Releaser, SignalChannel, WorkExit,
+};
+use countersign_runtime::work::{ExitAnswer, WorkItem};
 use countersign_runtime::{Recording, Workspace, WorkspaceError, WriteError};
 
 use super::account::Account;
@@ -153,7 +155,7 @@ impl Agent {
         let Some(item) = self.item(id, scene) else { return Ok(()) };
         let Ok(phase) = item.look(|state| state.phase) else { return Ok(()) };
         let ci = phase == WorkPhase::CiPending;
-        let claimant = if ci { Claimant::Ci } else { Claimant::Any };
+        let claimant = if ci { Claimant::Ci } else { Claimant::Agent };
         self.sessions += 1;
         let session = format!("{}.{}", self.name, self.sessions);
         let [least, most] = LEASE_MILLIS;
@@ -176,7 +178,11 @@ impl Agent {
     fn renew(&mut self, belief: &Belief, scene: &mut Scene<'_>) -> Result<(), String> {
         let Some(item) = self.item(belief.item, scene) else { return Ok(()) };
         let longer = i64::try_from(LEASE_MILLIS[1]).unwrap();
-        match scene.answered(item.renew(belief.epoch, &belief.session, longer)) {
+        match scene.answered(item.renew(
+            belief.epoch,
+            Bearer::Session(belief.session.clone()),
+            longer,
+        )) {
             Some(Ok(until)) => {
                 scene.account.renewed(belief.item, belief.epoch, until.as_millis())?;
             }
@@ -195,7 +201,7 @@ impl Agent {
     fn release(&mut self, belief: &Belief, scene: &mut Scene<'_>) -> Result<(), String> {
         let Some(item) = self.item(belief.item, scene) else { return Ok(()) };
         self.belief = None;
-        let by = Releaser::Session(belief.session.clone());
+        let by = Releaser::Bearer(Bearer::Session(belief.session.clone()));
         match scene.answered(item.release(belief.epoch, by, "done")) {
             Some(Ok(())) => scene.account.released(belief.item, belief.epoch),
             Some(Err(_)) => {
@@ -225,7 +231,7 @@ impl Agent {
         };
         let mut exit = WorkExit {
             epoch: belief.epoch,
-            session_id: belief.session.clone(),
+            by: Bearer::Session(belief.session.clone()),
             signal: ExitSignal::new(belief.phase, reason),
             channel: SignalChannel::Runner,
             stored: None,
@@ -239,7 +245,7 @@ impl Agent {
             let Ok(held) = item.look(|state| state.lease.clone()) else { return Ok(()) };
             if let Some(lease) = held {
                 exit.signal.phase_completed = lease.phase;
-                (exit.epoch, exit.session_id) = (lease.epoch, lease.session_id);
+                (exit.epoch, exit.by) = (lease.epoch, Bearer::Session(lease.session_id));
             }
         }
         self.unanswered = Some((belief.item, exit));
@@ -265,8 +271,8 @@ impl Agent {
             ExitAnswer::Moved { event, next_phase, repeated: false } => {
                 scene.told.exits += 1;
                 let signal = (exit.signal.phase_completed, exit.signal.exit_reason);
-                let lease = (epoch, exit.session_id.as_str());
-                scene.account.exited(id, lease, signal, (&event.event_id, next_phase))
+                let (Bearer::Session(bearer) | Bearer::Holder(bearer)) = &exit.by;
+                scene.account.exited(id, (epoch, bearer), signal, (&event.event_id, next_phase))
             }
             ExitAnswer::Moved { event, .. } => {
                 scene.told.repeated += 1;

@@ -1,5 +1,8 @@
 //! `countersign trace abort`.
 
+use countersign_format::event::TraceKind;
+use countersign_protocol::kind_of;
+use countersign_runtime::inspect::first_event;
 use countersign_runtime::keyring::Protection;
 use serde_json::json;
 
@@ -7,7 +10,7 @@ use crate::place::{explain, find_trace};
 use crate::questions::without_secrets;
 use crate::{Caller, CommandError, Exit, Format, passphrase};
 
-/// End a session or recording that is open, as its operator; whoever runs it stops
+/// End a session, recording or flow that is open, as its operator; whoever runs it stops
 #[derive(Debug, clap::Args)]
 pub(crate) struct AbortArgs {
     /// The trace's id, or the beginning of it
@@ -23,6 +26,12 @@ pub(super) fn run(args: &AbortArgs, caller: &mut Caller) -> Result<Exit, Command
     }
     let workspace = caller.workspace()?;
     let id = find_trace(&workspace, &args.trace)?;
+    let first = first_event(&workspace.trace_file(id)).ok().flatten();
+    if first.as_ref().and_then(kind_of) == Some(TraceKind::Work) {
+        let error = format!("work item {id} is not aborted: it ends when it is completed");
+        return Err(CommandError::no(error)
+            .with_hint(format!("run `countersign work show {id}` to see where it stands")));
+    }
     if workspace.operator_protection().map_err(explain)? == Protection::Passphrase {
         let passphrase = passphrase::ask("passphrase of the operator's key")?;
         workspace.unlock_operator(&passphrase).map_err(explain)?;

@@ -19,9 +19,9 @@ const VALUE_CHARACTERS: usize = 200;
 /// hashes of the chain, signatures, keys and reports. Exit status 0 if nothing differs, else 3.
 #[derive(Debug, clap::Args)]
 pub(super) struct DiffArgs {
-    /// The first trace's id, or the beginning of it
+    /// The first trace's id or the beginning of it, or a work item's label
     a: String,
-    /// The other trace's id, or the beginning of it
+    /// The other trace's id or the beginning of it, or a work item's label
     b: String,
 }
 

@@ -19,7 +19,7 @@ const WAIT_LONGEST: Duration = Duration::from_secs(3600);
 /// An event may be shown before it is durable. `trace show` has what was recorded.
 #[derive(Debug, clap::Args)]
 pub(super) struct FollowArgs {
-    /// The trace's id, or the beginning of it
+    /// The trace's id or the beginning of it, or a work item's label
     trace: String,
 }
 

@@ -15,7 +15,8 @@ use crate::{Caller, CommandError, Exit, Format, Output};
 /// The events of a trace; with `--json` the events themselves, one a line
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowArgs {
-    /// The trace's id or the beginning of it, its directory, or an `events.jsonl`
+    /// The trace's id or the beginning of it, a work item's label, a trace's directory, or an
+    /// `events.jsonl`
     trace: String,
     /// The first event to show
     #[arg(long, default_value_t = 0)]

@@ -32,6 +32,7 @@ use serde_json::Value;
 use self::logs::add_log;
 use self::progress::Watched;
 use super::keys::fingerprints;
+use crate::place::meant;
 use crate::{Caller, CommandError, Exit, Format};
 
 /// Check a trace: bytes, hashes, chain, signatures, keys, and what the workspace log says of it
@@ -44,8 +45,8 @@ use crate::{Caller, CommandError, Exit, Format};
 /// of what was recorded against the rules.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
-    /// A trace's id or the beginning of it, its directory, an `events.jsonl`, a
-    /// sealed file (`.cap`), a proof, or `log`
+    /// A trace's id or the beginning of it, a work item's label, a trace's directory, an
+    /// `events.jsonl`, a sealed file (`.cap`), a proof, or `log`
     #[arg(required_unless_present = "all")]
     target: Option<String>,
     /// Check every trace of the workspace, those that are gone included, and its log
@@ -237,22 +238,18 @@ pub(super) fn find(name: &str, caller: &Caller) -> Result<Target, CommandError> 
     }
     // A trace is found by its name alone: verifying needs no keys and opens no workspace.
     let entries = fs::read_dir(home.join("traces")).into_iter().flatten().flatten();
-    let mut matching: Vec<String> = entries
+    let mut ids: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|id| id.starts_with(name) && id.len() == 26)
+        .filter(|id| id.len() == 26)
         .collect();
-    matching.sort_unstable();
-    match matching.as_slice() {
-        [id] => {
-            let events = home.join("traces").join(id).join("events.jsonl");
-            match fs::symlink_metadata(&events) {
-                Err(_) => Err(missing(id, &home)),
-                Ok(_) => Ok(in_files(&events)),
-            }
-        }
-        [] => Err(missing(name, &home)),
-        several => Err(CommandError::failed(format!("`{name}` begins {} traces", several.len()))
-            .with_details(several.iter().take(5).cloned())),
+    ids.sort_unstable();
+    let Some(id) = meant(&home.join("traces"), ids, name)? else {
+        return Err(missing(name, &home));
+    };
+    let events = home.join("traces").join(&id).join("events.jsonl");
+    match fs::symlink_metadata(&events) {
+        Err(_) => Err(missing(&id, &home)),
+        Ok(_) => Ok(in_files(&events)),
     }
 }
 

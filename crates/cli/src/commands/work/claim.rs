@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use countersign_protocol::work::{Lease, Releaser, SignalChannel};
-use countersign_runtime::work::Claimant;
+use countersign_format::event::TraceKind;
+use countersign_protocol::kind_of;
+use countersign_protocol::work::{Bearer, Claimant, Lease, Releaser, SignalChannel};
+use countersign_runtime::Workspace;
+use countersign_runtime::inspect::first_event;
 use serde_json::json;
 
 use super::item::{explain_work, find};
 use super::{holder, length_of_time, usual_holder};
+use crate::place::find_trace;
 use crate::questions::without_secrets;
 use crate::{Caller, CommandError, Exit, Format};
 
@@ -19,8 +23,8 @@ pub(super) struct ClaimArgs {
     /// Who holds it; you, if nobody is named
     #[arg(long = "as", value_name = "NAME", value_parser = holder)]
     holder: Option<String>,
-    /// The session that works on it; a new id if none is named
-    #[arg(long, value_name = "ID", value_parser = holder)]
+    /// The session or recording of this workspace that works on it: its id, or the beginning of it
+    #[arg(long, value_name = "TRACE")]
     session: Option<String>,
     /// For how long, such as `90s`, `10m` or `2h`
     #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = length_of_time)]
@@ -52,6 +56,12 @@ impl PresentedLease {
             CommandError::usage("no lease was named")
                 .with_hint("name it with `--lease NUMBER`; `countersign work claim` prints it")
         })
+    }
+
+    /// Who presents it.
+    pub(super) fn bearer(&self) -> Bearer {
+        let own = own_session(self.lease);
+        bearer(self.session.as_deref(), self.holder.as_deref(), own)
     }
 }
 
@@ -100,8 +110,10 @@ pub(super) fn claim(args: &ClaimArgs, caller: &mut Caller) -> Result<Exit, Comma
     let workspace = caller.workspace()?;
     let item = find(&workspace, &args.item)?;
     let holder = args.holder.clone().unwrap_or_else(usual_holder);
+    let session =
+        args.session.as_deref().map(|name| session_named(&workspace, name)).transpose()?;
     let millis = millis(args.length);
-    let claimed = item.claim(&holder, args.session.as_deref(), millis, Claimant::Any);
+    let claimed = item.claim(&holder, session.as_deref(), millis, Claimant::ByHand);
     let lease = claimed.map_err(explain_work)?.lease;
     match caller.output.format() {
         Format::Json => caller.output.json(&lease_json(&item.id().to_string(), &lease))?,
@@ -120,8 +132,8 @@ pub(super) fn renew(args: &RenewArgs, caller: &mut Caller) -> Result<Exit, Comma
     let workspace = caller.workspace()?;
     let item = find(&workspace, &args.item)?;
     let epoch = args.presented.epoch()?;
-    let session = session_of(&item, &args.presented, epoch)?;
-    let until = item.renew(epoch, &session, millis(args.length)).map_err(explain_work)?;
+    let by = args.presented.bearer();
+    let until = item.renew(epoch, by, millis(args.length)).map_err(explain_work)?;
     match caller.output.format() {
         Format::Json => caller.output.json(&json!({ "epoch": epoch, "expires_at": until }))?,
         Format::Text => caller.output.line(until)?,
@@ -146,10 +158,11 @@ pub(super) fn release(args: &ReleaseArgs, caller: &mut Caller) -> Result<Exit, C
             held.ok_or_else(|| CommandError::no("nobody holds it"))?
         }
     };
-    let by = match (args.force, &args.holder, own_session(args.lease)) {
-        (true, ..) => Releaser::Operator("operator".to_owned()),
-        (false, None, Some(session)) => Releaser::Session(session),
-        (false, holder, _) => Releaser::Holder(holder.clone().unwrap_or_else(usual_holder)),
+    let by = match (args.force, &args.holder) {
+        (true, _) => Releaser::Operator("operator".to_owned()),
+        (false, holder) => {
+            Releaser::Bearer(bearer(None, holder.as_deref(), own_session(args.lease)))
+        }
     };
     let reason = reason.unwrap_or_else(|| "released by hand".to_owned());
     item.release(epoch, by, &reason).map_err(explain_work)?;
@@ -177,34 +190,31 @@ pub(super) fn channel_of_command() -> SignalChannel {
     }
 }
 
-/// The session of a lease: the one that was named or that this process was started in, else the one
-/// that holds it, if it is the caller's own.
-pub(super) fn session_of(
-    item: &countersign_runtime::work::WorkItem,
-    presented: &PresentedLease,
-    epoch: u64,
-) -> Result<String, CommandError> {
-    if let Some(session) = &presented.session {
-        return Ok(session.clone());
+/// Who presents a lease: the session that was named; whoever was named; the session that this process
+/// was started in; else the user.
+fn bearer(session: Option<&str>, holder: Option<&str>, own: Option<String>) -> Bearer {
+    match (session, holder, own) {
+        (Some(session), ..) => Bearer::Session(session.to_owned()),
+        (None, Some(holder), _) => Bearer::Holder(holder.to_owned()),
+        (None, None, Some(own)) => Bearer::Session(own),
+        (None, None, None) => Bearer::Holder(usual_holder()),
     }
-    if let Some(session) = own_session(presented.lease) {
-        return Ok(session);
-    }
-    let named = presented.holder.clone().unwrap_or_else(usual_holder);
-    let found = item.look(|state| {
-        let held = state.lease.as_ref().filter(|lease| lease.epoch == epoch);
-        if let Some(lease) = held.filter(|lease| lease.holder != named) {
-            return Err(lease.holder.clone());
+}
+
+/// The id of the session or recording that a name means.
+fn session_named(workspace: &Workspace, name: &str) -> Result<String, CommandError> {
+    let id = find_trace(workspace, name)?;
+    let first = first_event(&workspace.trace_file(id));
+    let first =
+        first.map_err(|error| CommandError::failed_doing("cannot read the session", error))?;
+    match first.as_ref().and_then(kind_of) {
+        Some(TraceKind::Session | TraceKind::Recording) => Ok(id.to_string()),
+        kind => {
+            let kind = kind.map_or("nothing that can be read", TraceKind::as_str);
+            Err(CommandError::no(format!("trace {id} is no session or recording: it is {kind}"))
+                .with_hint("without `--session` the claim stands for itself"))
         }
-        let held = held.map(|lease| lease.session_id.clone());
-        Ok(held.or_else(|| state.exits.get(&epoch).map(|past| past.session_id.clone())))
-    });
-    let found = found.map_err(|error| explain_work(error.into()))?.map_err(|holder| {
-        CommandError::no(format!("lease {epoch} belongs to `{holder}`, not to `{named}`"))
-            .with_hint("say who you are with `--as NAME`, or name the session with `--session ID`")
-    })?;
-    // A lease that holds nothing any more is refused by the item itself, which records it.
-    Ok(found.unwrap_or_else(|| "unknown".to_owned()))
+    }
 }
 
 fn millis(length: Duration) -> i64 {

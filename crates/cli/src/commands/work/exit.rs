@@ -8,7 +8,7 @@ use countersign_runtime::secrets::Redactor;
 use countersign_runtime::work::{ExitAnswer, UnusableSignal};
 use serde_json::json;
 
-use super::claim::{PresentedLease, channel_of_command, session_of};
+use super::claim::{PresentedLease, channel_of_command};
 use super::item::{explain_work, find};
 use super::require_exit_protocol;
 use crate::commands::run::root_of;
@@ -16,8 +16,8 @@ use crate::{Caller, CommandError, DocumentSource, Exit, Format};
 
 /// Leave the phase that you hold, with an exit signal; prints the phase that follows
 ///
-/// A signal that does not fit changes nothing, and the refusal is recorded. The same signal again gets
-/// the same answer.
+/// A signal that does not fit, or comes from somebody else than the holder, changes nothing, and the
+/// refusal is recorded. The same signal again gets the same answer.
 #[derive(Debug, clap::Args)]
 pub(super) struct ExitArgs {
     /// The item: its id, the beginning of it, or its label
@@ -34,7 +34,7 @@ pub(super) fn run(args: &ExitArgs, caller: &mut Caller) -> Result<Exit, CommandE
     let item = find(&workspace, &args.item)?;
     let document = DocumentSource::from_argument(args.signal.as_ref()).read(INPUT_BYTES_MAX)?;
     let epoch = args.presented.epoch()?;
-    let session_id = session_of(&item, &args.presented, epoch)?;
+    let by = args.presented.bearer();
     let channel = channel_of_command();
     let text = String::from_utf8_lossy(&document.bytes);
     let redactor = Redactor::new(std::env::vars_os());
@@ -50,10 +50,11 @@ pub(super) fn run(args: &ExitArgs, caller: &mut Caller) -> Result<Exit, CommandE
     let signal = match read {
         Ok(signal) => signal,
         Err(error) => {
+            let session_id = item.look(|state| state.session_of(epoch, &by));
             item.refuse_exit(UnusableSignal {
                 reason: error.to_string(),
                 epoch: Some(epoch),
-                session_id: Some(session_id),
+                session_id: session_id.map_err(|error| explain_work(error.into()))?,
                 channel: Some(channel),
                 stored: Some(stored),
             })
@@ -63,7 +64,7 @@ pub(super) fn run(args: &ExitArgs, caller: &mut Caller) -> Result<Exit, CommandE
     };
     let exit = WorkExit {
         epoch,
-        session_id,
+        by,
         signal,
         channel,
         stored: Some(stored),

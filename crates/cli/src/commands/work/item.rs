@@ -43,7 +43,8 @@ fn named(workspace: &Workspace, name: &str) -> Result<Ulid, CommandError> {
         [] => Err(no_such(name)),
         several => {
             Err(CommandError::failed(format!("`{name}` means {} work items", several.len()))
-                .with_details(several.iter().take(5).map(Ulid::to_string)))
+                .with_details(several.iter().take(5).map(Ulid::to_string))
+                .with_hint("name one of them by its id"))
         }
     }
 }
@@ -76,9 +77,10 @@ pub(super) fn explain_work(error: WorkspaceError) -> CommandError {
             R::Held { .. } => {
                 Some("an operator can take it away: `countersign work release ITEM --force …`")
             }
-            R::OtherHolder { .. } => {
-                Some("name the holder with `--as NAME`, or take it away with `--force --reason …`")
-            }
+            R::OtherHolder { .. } => Some(
+                "say who you are with `--as NAME`; an operator can take it away: `countersign \
+                     work release ITEM --force --reason …`",
+            ),
             R::NotLonger { .. } => Some("name a longer time with `--for`"),
             R::AuthorReviews { .. } | R::AuthorRunsCi { .. } => {
                 Some("claim it under another name: `--as NAME`")

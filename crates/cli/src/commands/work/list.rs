@@ -35,19 +35,8 @@ pub(super) fn run(args: &ListArgs, caller: &mut Caller) -> Result<Exit, CommandE
         caller.output.json(&rows)?;
         return Ok(Exit::Done);
     }
-    rows.sort_by_key(|row| (row.phase, row.phase_since, row.id));
-    for phase in WorkPhase::ALL {
-        let here: Vec<&WorkRow> = rows.iter().filter(|row| row.phase == phase).collect();
-        if here.is_empty() {
-            continue;
-        }
-        caller.output.line(format_args!("{phase} ({})", here.len()))?;
-        let width = here.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).min(26);
-        for row in here {
-            let name = name(row);
-            let stand = stand(row, now);
-            caller.output.line(format_args!("  {name:<width$}  {stand:<32}  {}", row.title))?;
-        }
+    for line in board(&mut rows, now) {
+        caller.output.line(line)?;
     }
     if rows.is_empty() {
         caller.output.note(match everything {
@@ -56,6 +45,25 @@ pub(super) fn run(args: &ListArgs, caller: &mut Caller) -> Result<Exit, CommandE
         });
     }
     Ok(Exit::Done)
+}
+
+/// The items by phase, those first that have been in it longest.
+fn board(rows: &mut [WorkRow], now: Timestamp) -> Vec<String> {
+    rows.sort_by_key(|row| (row.phase, row.phase_since, row.id));
+    let mut lines = Vec::with_capacity(rows.len());
+    for phase in WorkPhase::ALL {
+        let here: Vec<&WorkRow> = rows.iter().filter(|row| row.phase == phase).collect();
+        if here.is_empty() {
+            continue;
+        }
+        lines.push(format!("{phase} ({})", here.len()));
+        let width = here.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).min(26);
+        for row in here {
+            let (name, stand) = (name(row), stand(row, now));
+            lines.push(format!("  {name:<width$}  {stand:<32}  {}", row.title));
+        }
+    }
+    lines
 }
 
 /// Who holds it and for how long, or since when it waits.
@@ -93,4 +101,93 @@ fn as_json(row: &WorkRow, now: Timestamp) -> serde_json::Value {
         "opened_at": row.opened_at,
         "pr_url": row.pr_url,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_format::exit::{ExitReason, ExitSignal};
+    use countersign_protocol::work::{Bearer, Claimant, SignalChannel, WorkExit};
+    use countersign_runtime::work::{ExitAnswer, NewWork, WorkItem};
+    use countersign_testkit::TestHome;
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    const SECOND: i64 = 1_000;
+    const HOUR: i64 = 3_600 * SECOND;
+
+    fn open(home: &TestHome, label: &str, phase: WorkPhase) -> WorkItem {
+        home.workspace
+            .open_work(&NewWork {
+                title: format!("the work of {label}"),
+                label: Some(label.to_owned()),
+                phase,
+                author_may_review: false,
+                links: None,
+            })
+            .unwrap()
+    }
+
+    fn shown(home: &TestHome) -> String {
+        let mut rows = home.workspace.index().unwrap().work_items().unwrap();
+        board(&mut rows, home.workspace.now()).join("\n")
+    }
+
+    #[test]
+    fn the_board_says_how_long_items_are_held_free_or_waiting() {
+        let home = TestHome::new();
+        let claim = |item: &WorkItem, holder: &str, millis| {
+            item.claim(holder, None, millis, Claimant::ByHand).unwrap();
+        };
+        let leave = |item: &WorkItem, phase, exit_reason| {
+            claim(item, "cyd", HOUR);
+            let exit = WorkExit {
+                epoch: 1,
+                by: Bearer::Holder("cyd".to_owned()),
+                signal: ExitSignal::new(phase, exit_reason),
+                channel: SignalChannel::Operator,
+                stored: None,
+                evidence: None,
+                commit: None,
+                ci: None,
+                links: None,
+            };
+            assert!(matches!(item.exit(exit).unwrap(), ExitAnswer::Moved { .. }));
+        };
+        let old = open(&home, "W-00001", WorkPhase::Draft);
+        home.clock.advance(SECOND);
+        open(&home, "W-5", WorkPhase::Draft);
+        home.clock.advance(26 * HOUR);
+        open(&home, "W-2", WorkPhase::Review);
+        let held = open(&home, "W-3", WorkPhase::Draft);
+        home.clock.advance(2 * HOUR + 5 * 60 * SECOND);
+        let blocked = open(&home, "W-6", WorkPhase::Review);
+        leave(&blocked, WorkPhase::Review, ExitReason::Blocked);
+        home.clock.advance(SECOND);
+        let done = open(&home, "W-7", WorkPhase::ReadyForMerge);
+        leave(&done, WorkPhase::ReadyForMerge, ExitReason::Completed);
+        claim(&old, "ann", 90 * SECOND);
+        claim(&held, "bob", 20 * HOUR);
+        home.clock.advance(30 * SECOND);
+        open(&home, "W-4", WorkPhase::Draft);
+        home.clock.advance(250);
+        assert_snapshot!(shown(&home), @r"
+        DRAFT (4)
+          W-00001  held by ann, 59 s left            the work of W-00001
+          W-5      free for 1 d 4 h                  the work of W-5
+          W-3      held by bob, 19 h 59 min left     the work of W-3
+          W-4      free for 250 ms                   the work of W-4
+        REVIEW (1)
+          W-2  free for 2 h 5 min                the work of W-2
+        COMPLETED (1)
+          W-7  done for 30 s                     the work of W-7
+        BLOCKED (1)
+          W-6  from REVIEW for 31 s              the work of W-6
+        ");
+        // At the end of a lease the item is free.
+        home.clock.advance(60 * SECOND - 251);
+        assert!(shown(&home).contains("held by ann, 1 ms left"), "{}", shown(&home));
+        home.clock.advance(1);
+        assert!(shown(&home).contains("free, the lease of ann ran out"), "{}", shown(&home));
+    }
 }

@@ -1,11 +1,14 @@
 //! `countersign work show`.
 
-use countersign_format::event::{Event, EventType};
+use countersign_format::event::{Event, EventType, TraceKind};
+use countersign_format::id::Ulid;
+use countersign_format::trace_session::{TraceSession, TraceStatus};
 use countersign_protocol::work::WorkState;
 use countersign_runtime::Workspace;
 use countersign_runtime::inspect::each_event;
 use countersign_runtime::store::LedgerId;
 use countersign_runtime::work::WorkItem;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::item::{explain_work, find};
@@ -24,9 +27,11 @@ pub(super) fn run(args: &ShowArgs, caller: &mut Caller) -> Result<Exit, CommandE
     let item = find(&workspace, &args.item)?;
     let state = item.look(Clone::clone).map_err(|error| explain_work(error.into()))?;
     let events = events(&workspace, &item)?;
+    let sessions = sessions(&workspace, &events);
     if caller.output.format() == Format::Json {
         caller.output.json(&json!({
             "item": item.id().to_string(), "state": state, "events": events,
+            "sessions": sessions,
         }))?;
         return Ok(Exit::Done);
     }
@@ -42,7 +47,13 @@ pub(super) fn run(args: &ShowArgs, caller: &mut Caller) -> Result<Exit, CommandE
             caller.output.line(format_args!("       {line}"))?;
         }
     }
-    sessions(&workspace, &events, caller)?;
+    if !sessions.is_empty() {
+        caller.output.line("sessions")?;
+    }
+    for WorkedBy { session_id, trace, .. } in &sessions {
+        let stand = trace.as_ref().map_or("has no trace here".to_owned(), SessionTrace::told);
+        caller.output.line(format_args!("  {session_id}  {stand}"))?;
+    }
     caller.output.hint(format_args!("run `countersign verify {}` to check it", item.id()));
     Ok(Exit::Done)
 }
@@ -162,29 +173,61 @@ fn below(event: &Event) -> Vec<String> {
     lines
 }
 
-/// The sessions that worked on it, as their traces stand.
-fn sessions(
-    workspace: &Workspace,
-    events: &[Event],
-    caller: &mut Caller,
-) -> Result<(), CommandError> {
+/// A session that worked on it, as its trace stands.
+#[derive(Debug, Serialize)]
+struct WorkedBy {
+    session_id: String,
+    epoch: u64,
+    #[serde(flatten)]
+    trace: Option<SessionTrace>,
+}
+
+#[derive(Debug, Serialize)]
+struct SessionTrace {
+    kind: TraceKind,
+    status: TraceStatus,
+    events: u64,
+    /// What its final statement says of its aim, and in which words.
+    outcome: Option<String>,
+    verdict: Option<String>,
+}
+
+fn sessions(workspace: &Workspace, events: &[Event]) -> Vec<WorkedBy> {
     let granted = events.iter().filter(|event| event.event_type == EventType::LeaseGranted);
-    let ids: Vec<&str> = granted.map(|event| text(event, "session_id")).collect();
-    if !ids.is_empty() {
-        caller.output.line("sessions")?;
-    }
-    for id in ids {
-        let summary = id.parse().ok().and_then(|id| workspace.summary(id).ok().flatten());
-        let stand = match summary {
-            Some(summary) => format!(
-                "{}, {}, {} events",
-                summary.kind.as_str(),
-                summary.status.as_str(),
-                summary.event_count
-            ),
-            None => "has no trace here".to_owned(),
+    let worked = granted.map(|event| {
+        let session_id = text(event, "session_id").to_owned();
+        let trace = session_id.parse().ok().and_then(|id| trace_of(workspace, id));
+        WorkedBy { session_id, epoch: number(event, "epoch"), trace }
+    });
+    worked.collect()
+}
+
+fn trace_of(workspace: &Workspace, id: Ulid) -> Option<SessionTrace> {
+    let summary = workspace.summary(id).ok().flatten()?;
+    let (mut outcome, mut verdict) = (None, None);
+    let _ = each_event(&workspace.trace_file(id), LedgerId::Trace(id), |event| {
+        if event.event_type == EventType::FinalStatementSigned {
+            let said = |name| Some(text(&event, name).to_owned()).filter(|text| !text.is_empty());
+            (outcome, verdict) = (said("outcome"), said("final_verdict"));
+        }
+    });
+    let TraceSession { kind, status, event_count: events, .. } = summary;
+    Some(SessionTrace { kind, status, events, outcome, verdict })
+}
+
+impl SessionTrace {
+    /// How it ended. That a trace succeeded only says that it is sound.
+    fn told(&self) -> String {
+        let verdict = self.verdict.as_deref().map(|it| format!(": {it}")).unwrap_or_default();
+        let end = match (self.status, self.outcome.as_deref()) {
+            (TraceStatus::Running, _) => "still open".to_owned(),
+            (TraceStatus::Succeeded, Some("achieved")) => format!("did its work{verdict}"),
+            (TraceStatus::Succeeded, Some("not-achieved")) => {
+                format!("did not do its work{verdict}")
+            }
+            (TraceStatus::Succeeded, _) => format!("ended{verdict}"),
+            (status, _) => format!("{}{verdict}", status.as_str()),
         };
-        caller.output.line(format_args!("  {id}  {stand}"))?;
+        format!("{}, {end}; {} events", self.kind.as_str(), self.events)
     }
-    Ok(())
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{events, flow, ran, recommends, run, says, workspace, writes};
 use crate::place::Place;
+use crate::verify::approvals;
 
 /// Starts `flow.toml`, and answers its questions one after the other.
 fn answered(place: &Place, answers: &[&[&str]]) -> super::Ran {
@@ -96,6 +97,32 @@ fn typed_answers_are_checked_and_a_no_leads_back() {
     assert_eq!(told(2), json!([{ "id": "pick", "question": "which?", "answer": "safe" }]));
     assert_eq!(ran.input(&place, 2)["prior_context"], json!(["written"]));
     ran.holds(&place, 0);
+    // Of the two words one is a no.
+    assert_eq!(approvals(&place, &ran.trace)["unprotected_key"], json!(1));
+}
+
+#[test]
+fn a_yes_to_a_flow_is_counted_as_an_approval_and_a_no_is_not() {
+    let place = workspace();
+    let mut stuck = recommends(true, "escalate", &[]);
+    stuck["summary"] = json!("go on?");
+    says(&place, "ask", &stuck);
+    flow(
+        &place,
+        "[[steps]]\nid = \"one\"\napproval = { question = \"one?\", on_no = \"continue\" }\n\
+         [[steps]]\nid = \"two\"\nneeds = [\"one\"]\napproval = { question = \"two?\" }\n\
+         [[steps]]\nid = \"ask\"\nneeds = [\"two\"]\nagent = \"a\"\naction = \"ask\"\n",
+    );
+    let ran = answered(&place, &[&["--no"], &["--yes"], &["--no"]]);
+    assert_eq!(ran.of("answer_given")[2]["answer"], json!({ "decision": "stop" }));
+    let counted = json!({
+        "protected_key": 0, "unprotected_key": 1, "client_prompt": 0, "unstated": 0
+    });
+    assert_eq!(approvals(&place, &ran.trace), counted);
+    let told = place.run(&["verify", &ran.trace, "--no-write"]);
+    let line = "\napprovals: 1 with an unprotected key (an agent under the same user could have \
+                used it)\n";
+    assert!(told.stdout().contains(line), "{told}");
 }
 
 #[test]

@@ -10,6 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use countersign_testkit::SessionStory;
+use countersign_testkit::second_reader::{Inquiry, SecondReader, Subject, difference};
+use countersign_verify::Profile;
+use serde_json::Value;
 
 use crate::binary::Screen;
 use crate::place::Place;
@@ -45,6 +48,23 @@ impl Files {
         let always = ["verify", &target, "--no-write", "--trust", &self.root];
         self.place.run(&[&always, more].concat())
     }
+}
+
+/// How often people said yes in a trace of a workspace with the usual place, as both readers count it.
+pub(crate) fn approvals(place: &Place, trace: &str) -> Value {
+    let verified = place.run(&["verify", trace, "--no-write", "--json"]);
+    let report: Value = serde_json::from_str(verified.stdout()).unwrap();
+    let inquiry = Inquiry {
+        subject: Subject::InHome {
+            home: place.path().join(".countersign"),
+            ledger: trace.to_owned(),
+            root: report["root"].as_str().unwrap().parse().unwrap(),
+        },
+        profile: Profile::DEFAULT,
+        expected: None,
+    };
+    assert_eq!(difference(&mut SecondReader::start(), &inquiry), None);
+    report["approvals"].clone()
 }
 
 /// All files below `dir` with their bytes.

@@ -82,18 +82,61 @@ fn who_only_knows_the_number_of_a_lease_neither_renews_nor_leaves() {
     let item = open(&place, "say hello");
     let lease = answer(&place, &["work", "claim", &item, "--as", "drafter"]);
     let said = signal("DRAFT", "completed");
-    for who in [vec![], vec!["--as", "other"]] {
-        for what in ["renew", "exit"] {
-            let arguments = [&["work", what, &item, "--lease", "1"], &who[..]].concat();
-            let refused = run_with(&place, &arguments, said.as_bytes());
-            assert_eq!(refused.code, 3, "{refused}");
-            assert!(refused.stderr.contains("lease 1 belongs to `drafter`, not to"), "{refused}");
+    let strangers = |left: &str| {
+        for who in [vec![], vec!["--as", "other"], vec!["--session", "another"]] {
+            for what in ["renew", "exit"] {
+                let arguments = [&["work", what, &item, "--lease", "1"], &who[..]].concat();
+                let refused = run_with(&place, &arguments, said.as_bytes());
+                assert_eq!(refused.code, 3, "{left}: {refused}");
+                let belongs = refused.stderr.contains("lease 1 belongs to ");
+                assert!(belongs || (what == "renew" && left == "left"), "{left}: {refused}");
+            }
         }
-    }
-    assert_eq!(types(&events(&place, &item)), ["work_opened", "lease_granted"]);
+    };
+    strangers("held");
+    let refused = ["exit_refused"; 3];
+    let expected = [&["work_opened", "lease_granted"][..], &refused].concat();
+    assert_eq!(types(&events(&place, &item)), expected);
     let session = lease["session_id"].as_str().unwrap();
     done(&place, &["work", "renew", &item, "--lease", "1", "--session", session, "--for", "20m"]);
     done(&place, &["work", "renew", &item, "--lease", "1", "--as", "drafter", "--for", "30m"]);
+
+    // What was said once is repeated to its holder, and to nobody else.
+    let leave = ["work", "exit", &item, "--lease", "1", "--as", "drafter"];
+    for _ in 0..2 {
+        let left = run_with(&place, &leave, said.as_bytes());
+        assert_eq!(left.stdout().trim_end(), "IMPLEMENTATION", "{left}");
+    }
+    strangers("left");
+    let renewed = ["lease_renewed", "lease_renewed", "agent_session_completed"];
+    assert_eq!(types(&events(&place, &item)), [&expected[..], &renewed, &refused].concat());
+    verify(&place, &item, 4);
+}
+
+#[test]
+fn a_claim_names_a_session_or_recording_of_this_workspace_or_none() {
+    let place = workspace();
+    let (item, other) = (open(&place, "say hello"), open(&place, "say goodbye"));
+    for (session, code, words) in [
+        ("whatever", 1, "no trace `whatever`"),
+        ("01arz3ndektsv4rrffq69g5fav", 1, "no trace `01arz3ndektsv4rrffq69g5fav`"),
+        (&other, 3, "is no session or recording: it is work"),
+    ] {
+        let refused = run(&place, &["work", "claim", &item, "--session", session]);
+        assert_eq!(refused.code, code, "{refused}");
+        assert!(refused.stderr.contains(words), "{refused}");
+    }
+    assert_eq!(types(&events(&place, &item)), ["work_opened"]);
+    let ran = run(&place, &["run", "--json", "--", "true"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let traces = answer(&place, &["trace", "list"]);
+    let session = traces.as_array().unwrap().iter().find(|it| it["kind"] == "session");
+    let session = session.unwrap()["trace_id"].as_str().unwrap();
+    let lease = answer(&place, &["work", "claim", &item, "--session", session]);
+    assert_eq!(lease["session_id"], json!(session));
+    let shown = done(&place, &["work", "show", &item]);
+    assert!(shown.contains(&format!("  {session}  session, did its work: ")), "{shown}");
+    verify(&place, &item, 4);
 }
 
 #[test]
@@ -195,6 +238,7 @@ fn a_blocked_item_is_a_question_and_the_answer_unblocks_it() {
             json!({ "phase": "DRAFT", "reason": "everybody", "channel": "unprotected-key" })
         )
     );
+    assert_eq!(crate::verify::approvals(&place, &item)["unprotected_key"], json!(1));
     let not = run(&place, &["work", "unblock", &item, "--reason", "again"]);
     assert_eq!(not.code, 3, "{not}");
     assert!(not.stderr.contains("it is not blocked: it is in phase 'DRAFT'"), "{not}");

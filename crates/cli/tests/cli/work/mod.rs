@@ -2,6 +2,8 @@
 
 mod by_hand;
 mod dispatched;
+mod figures;
+mod labels;
 mod raced;
 mod run;
 

@@ -126,6 +126,12 @@ fn whatever_else_an_agent_does_frees_the_item_and_says_why() {
             "message 1 on the descriptor does not begin with the nonce",
             true,
         ),
+        (
+            "advice",
+            "echo 'error: no key' >&2; echo 'hint: run `keys list`' >&2; exit 7".to_owned(),
+            "ended with status 7, without a signal; it said: error: no key",
+            false,
+        ),
         ("no program", "exec /nowhere/agent".to_owned(), "ended with status 127", false),
     ];
     for (name, agent, reason, refused) in table {
@@ -166,6 +172,26 @@ fn after_the_last_attempt_the_item_is_blocked() {
         last["notes"],
         json!("given up after 2 attempts; the last one: ended with status 7, without a signal")
     );
+}
+
+#[test]
+fn a_claim_by_hand_does_not_use_up_an_attempt() {
+    let place = workspace();
+    let item = open(&place, "say hello");
+    for lease in ["1", "2"] {
+        assert_eq!(super::done(&place, &["work", "claim", &item]), lease);
+        super::done(&place, &["work", "release", &item, "--lease", lease]);
+    }
+    let ends: Vec<String> = (0..2)
+        .map(|_| end(&script(&place, &item, &["--attempts", "2"], "exit 7").1).to_owned())
+        .collect();
+    assert_eq!(ends, ["freed", "given_up"]);
+    let recorded = events(&place, &item);
+    assert_eq!(
+        recorded.last().unwrap().1["notes"],
+        json!("given up after 2 attempts; the last one: ended with status 7, without a signal")
+    );
+    verify(&place, &item, 4);
 }
 
 #[test]
@@ -271,12 +297,20 @@ fn an_agent_whose_lease_is_taken_away_is_ended_at_once() {
 #[test]
 fn a_session_says_whether_its_agent_did_its_work() {
     let table = [
-        (says("DRAFT", "completed"), "achieved"),
-        (says("DRAFT", "blocked"), "not-achieved"),
-        ("exit 7".to_owned(), "not-achieved"),
-        (format!("{}; exit 7", says("DRAFT", "completed")), "not-achieved"),
+        (says("DRAFT", "completed"), "achieved", "did its work: the agent ended with status 0"),
+        (
+            says("DRAFT", "blocked"),
+            "not-achieved",
+            "did not do its work: the agent ended with status 0",
+        ),
+        ("exit 7".to_owned(), "not-achieved", "did not do its work: the agent ended with status 7"),
+        (
+            format!("{}; exit 7", says("DRAFT", "completed")),
+            "not-achieved",
+            "did not do its work: the agent ended with status 7",
+        ),
     ];
-    for (agent, outcome) in table {
+    for (agent, outcome, told) in table {
         let place = workspace();
         let item = open(&place, "say hello");
         script(&place, &item, &[], &agent);
@@ -285,6 +319,10 @@ fn a_session_says_whether_its_agent_did_its_work() {
         let traces = answer(&place, &["trace", "list"]);
         let found = traces.as_array().unwrap().iter().find(|it| it["trace_id"] == session);
         assert_eq!(found.unwrap()["outcome"], json!(outcome), "{agent}: {traces}");
+        let shown = super::done(&place, &["work", "show", &item]);
+        assert!(shown.contains(&format!("  {session}  recording, {told}; ")), "{shown}");
+        let sessions = &answer(&place, &["work", "show", &item])["sessions"];
+        assert_eq!(sessions[0]["outcome"], json!(outcome), "{sessions}");
         verify(&place, session, 0);
     }
 }
