@@ -8,8 +8,9 @@ const SCHEMES = ['light', 'dark'];
 
 /** The places of a workspace that a reader can go to. */
 export function placesOf({ traces, items }, artifact) {
-  return ['/traces', `/traces/${traces.tests}`, `/traces/${traces.tests}?view=claims`,
-    `/traces/${traces.recording}?view=decisions`,
+  return ['/traces', `/traces/${traces.tests}`, `/traces/${traces.fallback}?view=states`,
+    `/traces/${traces.tests}?view=claims`,
+    `/traces/${traces.recording}?view=decisions`, `/traces/${items.unblocked}?view=decisions`,
     `/traces/${traces.evidence}?view=executions`, `/traces/${traces.tests}?view=report`,
       `/traces/${traces.tests}/events/4`,
     ...artifact ? [`/artifacts/${artifact}?trace=${traces.evidence}`] : [],

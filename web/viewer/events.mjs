@@ -1,7 +1,7 @@
 // What an event says, in one plain sentence; which lane it stands in; which checks are about it. A
 // payload may be cut, of an older schema or nonsense: every member is asked for, none is relied on.
 
-import { count, span } from './dom.mjs';
+import { count, own, span, words as textOf } from './dom.mjs';
 
 /** The roles in the order of their lanes. */
 export const ROLES = ['planner', 'critic', 'executor', 'auditor', 'operator', 'recorder'];
@@ -12,13 +12,13 @@ const LETTERS = { planner: 'P', critic: 'C', executor: 'E', auditor: 'A', operat
 export const laneOf = (event) => ROLES.indexOf(event?.actor?.role);
 
 /** The letter of a role, which says it without its colour. */
-export const letterOf = (role) => LETTERS[role] ?? '?';
+export const letterOf = (role) => own(LETTERS, role) ?? '?';
 
 /** The class that gives a role its colour. */
-export const colourOf = (role) => (LETTERS[role] ? `role-${role}` : 'role-none');
+export const colourOf = (role) => (own(LETTERS, role) ? `role-${role}` : 'role-none');
 
 /** The type in words. */
-export const typeWords = (type) => String(type ?? 'unreadable').replaceAll('_', ' ');
+export const typeWords = (type) => textOf(type ?? 'unreadable').replaceAll('_', ' ');
 
 const text = (value, otherwise = '') => (typeof value === 'string' ? value : otherwise);
 const number = (value) => (typeof value === 'number' ? value : null);
@@ -52,7 +52,7 @@ export const CHANNELS = {
   deadline: 'by silence until the deadline',
 };
 
-const channel = (payload) => (CHANNELS[payload.channel] ? `, ${CHANNELS[payload.channel]}` : '');
+const channel = (payload) => (own(CHANNELS, payload.channel) ? `, ${CHANNELS[payload.channel]}` : '');
 
 function target(payload) {
   const paths = list(payload.paths).filter((one) => typeof one === 'string');
@@ -76,7 +76,7 @@ function reviewed(payload) {
   const { decision } = payload;
   const words = { approved: 'Approves', conditional: 'Approves with conditions', rejected: 'Rejects' };
   const conditions = list(payload.conditions).map((one) => text(record(one).text)).filter(Boolean);
-  const verb = words[decision] ?? 'Reviews';
+  const verb = own(words, decision) ?? 'Reviews';
   return joined(`${verb} the proposal of ${place(payload.subject)}${because(payload.rationale)}`,
     conditions.join('; '));
 }
@@ -88,7 +88,7 @@ function intentReviewed(payload, event) {
     return `To the action of ${place(payload.subject)} ${silenceWords(payload.decision === 'approved')}`;
   }
   const who = event.actor?.role === 'operator' ? 'A person ' : gate.decision ? 'The gate ' : '';
-  let verb = words[payload.decision] ?? 'Reviews';
+  let verb = own(words, payload.decision) ?? 'Reviews';
   if (who) verb = verb.toLowerCase();
   const shadow = gate.enforced === false && gate.decision !== 'allow'
     ? ` (the gate said ${text(gate.decision)}, which does not bind here)` : '';
@@ -133,7 +133,7 @@ function escalated(payload) {
     approval: 'Asks a person', escalated: 'The agent hands over to a person',
     attempts: 'No answer after all attempts', iterations: 'No iteration left',
   };
-  return `${words[payload.reason] ?? 'Waits'}, step ${text(payload.step, '?')}${because(payload.question)}`;
+  return `${own(words, payload.reason) ?? 'Waits'}, step ${text(payload.step, '?')}${because(payload.question)}`;
 }
 
 /** That nobody answered, and as what that counted. */
@@ -234,7 +234,7 @@ export const TYPES = Object.keys(SENTENCES);
  */
 export function sentence(event, known = {}) {
   if (!event) return 'This line cannot be read';
-  const say = SENTENCES[event.event_type];
+  const say = own(SENTENCES, event.event_type);
   if (!say) return `An event of the unknown type ${text(event.event_type, '?')}`;
   if (!event.payload) return 'The payload is not in the trace';
   try {
@@ -249,14 +249,14 @@ export function tone(event) {
   const p = record(event?.payload);
   switch (event?.event_type) {
     case 'tool_intent_reviewed':
-      return { approved: 'ok', blocked: 'failed', asked: 'warn' }[p.decision] ?? null;
+      return own({ approved: 'ok', blocked: 'failed', asked: 'warn' }, p.decision) ?? null;
     case 'proposal_reviewed':
-      return { approved: 'ok', rejected: 'failed', conditional: 'warn' }[p.decision] ?? null;
+      return own({ approved: 'ok', rejected: 'failed', conditional: 'warn' }, p.decision) ?? null;
     case 'tool_execution_failed': case 'session_failed': return 'failed';
     case 'claim_challenged': case 'exit_refused': case 'session_aborted': case 'session_recovered':
     case 'key_revoked': case 'artifact_redacted': case 'step_escalated': return 'warn';
     case 'verification_run_completed':
-      return { pass: 'ok', fail: 'failed', 'pass-with-warnings': 'warn' }[p.verification_status] ?? null;
+      return own({ pass: 'ok', fail: 'failed', 'pass-with-warnings': 'warn' }, p.verification_status) ?? null;
     case 'tool_intent_signed': return p.despite ? 'failed' : null;
     case 'step_answered': return p.success === true ? null : 'warn';
     case 'coverage_reported': return number(p.gaps) > 0 ? 'warn' : null;

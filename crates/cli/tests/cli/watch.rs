@@ -105,6 +105,23 @@ fn without_a_terminal_it_is_printed_once() {
     assert_eq!(place.run(&["watch", "--once"]).code, 0);
 }
 
+/// On a long board the first rows of the screen are all that is seen of it.
+#[test]
+fn what_is_held_stands_before_what_nobody_works_on() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    for label in ["W-1", "W-2", "W-3"] {
+        let opened = place.run(&["work", "open", "Mend the roof", "--label", label]);
+        assert_eq!(opened.code, 0, "{opened}");
+    }
+    let mut claim = place.command(&["work", "claim", "W-3", "--as", "ana", "--for", "1h"]);
+    let claimed = claim.env("AGENT_EXIT_PROTOCOL_ENABLED", "true").output().unwrap();
+    assert!(claimed.status.success(), "{claimed:?}");
+    let seen = place.run(&["watch", "--json"]).answer();
+    let labels: Vec<_> = (0..3).map(|at| seen["work"][at]["label"].clone()).collect();
+    assert_eq!(labels, ["W-3", "W-1", "W-2"]);
+}
+
 #[test]
 fn one_line_tells_how_it_stands() {
     let home = TestHome::new();
