@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use countersign_format::exit::WorkPhase;
+use countersign_format::hash::Hash;
 use countersign_format::time::Timestamp;
 use countersign_runtime::index::{BoardQuery, PhaseCount, TransitionRow, WorkRow};
 use serde_json::{Value, json};
@@ -17,11 +18,6 @@ use super::traces::{TraceBrief, oldest_first};
 const PAGE_MAX: u64 = 500;
 /// Sessions of an item that are told, the latest of them.
 const SESSIONS_MAX: usize = 200;
-/// What an event of an item says beyond what the index has of it, each a text.
-const TEXTS: [&str; 6] =
-    ["exit_reason", "channel", "commit", "pr_url", "evidence_bundle_ref", "released_by"];
-/// The same, each the hash of an artifact.
-const HASHES: [&str; 2] = ["evidence_artifact", "signal_artifact"];
 
 pub(super) fn board(desk: &Desk, asked: &Asked) -> Result<Response, ApiFailure> {
     let (offset, limit) = asked.page(PAGE_MAX)?;
@@ -65,8 +61,7 @@ pub(super) fn one(desk: &Desk, asked: &Asked) -> Result<Response, ApiFailure> {
     }
     let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
     let shown = transitions.iter().skip(skipped).take(usize::try_from(limit).unwrap_or(0));
-    let told = look(desk, id, |view| shown.map(|row| transition(row, view)).collect())?;
-    let told: Vec<Value> = told;
+    let told: Vec<Value> = look(desk, id, |view| shown.map(|row| transition(row, view)).collect())?;
     Ok(answer(&json!({
         "item": item(&row, desk.workspace.now()),
         "transitions": told,
@@ -106,7 +101,9 @@ fn transition(row: &TransitionRow, view: &mut LedgerView) -> std::io::Result<Val
     let line = view.line(row.seq)?.unwrap_or_default();
     let event = countersign_format::json::read(&line).unwrap_or_default();
     let payload = event.get("payload").cloned().unwrap_or_default();
-    let mut told = json!({
+    let text = |name: &str| payload.get(name).and_then(Value::as_str);
+    let hash = |name: &str| text(name).filter(|it| it.parse::<Hash>().is_ok());
+    Ok(json!({
         "seq": row.seq,
         "at": row.at,
         "type": row.event_type,
@@ -117,16 +114,16 @@ fn transition(row: &TransitionRow, view: &mut LedgerView) -> std::io::Result<Val
         "session_id": row.session_id,
         "reason": row.reason,
         "by": event.pointer("/actor/agent_id").and_then(Value::as_str),
+        "exit_reason": text("exit_reason"),
+        "channel": text("channel"),
+        "commit": text("commit"),
         "ci": payload.get("ci").filter(|ci| ci.is_object()).map(ci),
-    });
-    for name in TEXTS {
-        told[name] = json!(payload.get(name).and_then(Value::as_str));
-    }
-    for name in HASHES {
-        let hash = payload.get(name).and_then(Value::as_str);
-        told[name] = json!(hash.filter(|it| it.parse::<countersign_format::hash::Hash>().is_ok()));
-    }
-    Ok(told)
+        "pr_url": text("pr_url"),
+        "evidence_bundle_ref": text("evidence_bundle_ref"),
+        "evidence_artifact": hash("evidence_artifact"),
+        "signal_artifact": hash("signal_artifact"),
+        "released_by": text("released_by"),
+    }))
 }
 
 /// How CI ended, and on which commit.
