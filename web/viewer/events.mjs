@@ -114,7 +114,7 @@ const pathsOf = (files) => list(files).slice(0, 20).map((one) => text(record(one
 
 function exit(payload) {
   const ci = record(payload.ci);
-  const status = payload.ci ? `CI exit status ${ci.exit_status ?? 'none'}` : '';
+  const status = payload.ci ? `CI exit status ${textOf(ci.exit_status) || 'none'}` : '';
   return joined(`${text(payload.actor_id, 'The holder')} leaves ${text(payload.phase_completed)} `
     + `(${text(payload.exit_reason)}); the item goes to ${text(payload.next_phase)}`, status, text(payload.notes));
 }
@@ -155,7 +155,7 @@ function given(payload) {
 
 const key = (payload) => {
   const identity = record(payload.identity);
-  const roles = list(identity.role_capabilities).join(', ');
+  const roles = list(identity.role_capabilities).map(textOf).join(', ');
   return `${short(identity.key_id)} of ${text(identity.agent_id, '?')} (${roles})`;
 };
 
@@ -170,7 +170,7 @@ const SENTENCES = {
   trace_closed: (p) => `Trace ${text(p.trace_id)} ended (${text(p.status)}) with ${many(number(p.size) ?? 0, 'event')}`,
   session_initialized: began,
   proposal_created: (p) => joined(`Proposes${because(p.objective)}`,
-    list(p.required_tools).length > 0 ? `needs ${list(p.required_tools).join(', ')}` : '',
+    list(p.required_tools).length > 0 ? `needs ${list(p.required_tools).map(textOf).join(', ')}` : '',
     p.revises ? `revises ${place(p.revises)}` : '', p.fallback_for ? `in place of ${place(p.fallback_for)}` : ''),
   proposal_reviewed: reviewed,
   tool_intent_signed: (p, e, { command }) => joined(`Wants to run ${text(p.tool_name, 'a tool')}`
@@ -196,26 +196,26 @@ const SENTENCES = {
   verification_run_started: (p) => `The audit begins${text(p.policy_profile) ? ` (${p.policy_profile})` : ''}`,
   verification_run_completed: (p) => `The audit ends: ${text(p.verification_status, '?')}`,
   coverage_reported: (p) => `Coverage: ${many(number(p.gaps) ?? 0, 'gap')}`
-    + `${list(p.sources).length > 0 ? ` in ${list(p.sources).join(', ')}` : ''}`,
+    + `${list(p.sources).length > 0 ? ` in ${list(p.sources).map(textOf).join(', ')}` : ''}`,
   session_aborted: (p) => `A person ends it${because(p.reason)}`,
   session_failed: (p) => joined(`It cannot go on${because(p.reason)}`, text(p.failure_code), replaced(p)),
   session_recovered: (p) =>
     `${many(number(p.torn_bytes) ?? 0, 'byte')} of an unfinished line put aside${because(p.reason)}`,
   tools_listed: (p) => joined(`${text(p.server, 'A server')} offers ${many(number(p.tool_count) ?? 0, 'tool')}`,
-    list(p.changed).length > 0 ? `changed: ${list(p.changed).join(', ')}` : ''),
+    list(p.changed).length > 0 ? `changed: ${list(p.changed).map(textOf).join(', ')}` : ''),
   work_opened: (p) => `Work item ${text(p.label)} opens in ${text(p.phase)}${because(p.title)}`.replace('  ', ' '),
-  lease_granted: (p) => `${text(p.holder, '?')} holds it in ${text(p.phase)} under lease ${p.epoch ?? '?'}`
+  lease_granted: (p) => `${text(p.holder, '?')} holds it in ${text(p.phase)} under lease ${textOf(p.epoch) || '?'}`
     + ` until ${text(p.expires_at)}`,
-  lease_renewed: (p) => `Lease ${p.epoch ?? '?'} now ends at ${text(p.expires_at)}`,
-  lease_released: (p) => `Lease ${p.epoch ?? '?'} is over${because(p.reason)}`
+  lease_renewed: (p) => `Lease ${textOf(p.epoch) || '?'} now ends at ${text(p.expires_at)}`,
+  lease_released: (p) => `Lease ${textOf(p.epoch) || '?'} is over${because(p.reason)}`
     + `${text(p.released_by) ? `, by ${p.released_by}` : ''}`,
   agent_session_completed: exit,
   exit_refused: (p) => `An exit signal changed nothing${because(p.reason)}`,
   work_unblocked: (p) => `A person sends it back to ${text(p.phase)}${because(p.reason)}`,
   clock_confirmed: (p) => `A person vouches for the clock at ${text(p.raw_time)}${because(p.reason)}`,
   flow_started: (p) => `Flow ${text(p.workflow)} begins${text(p.feature_id) ? ` for ${p.feature_id}` : ''}`,
-  step_dispatched: (p) => joined(`Step ${text(p.step, '?')} is given to its agent, iteration ${p.iteration ?? '?'}, `
-    + `attempt ${p.attempt ?? '?'}`, p.interrupted === true ? 'the call before was cut off' : ''),
+  step_dispatched: (p) => joined(`Step ${text(p.step, '?')} is given to its agent, iteration ${textOf(p.iteration) || '?'}, `
+    + `attempt ${textOf(p.attempt) || '?'}`, p.interrupted === true ? 'the call before was cut off' : ''),
   step_skipped: (p) => `Step ${text(p.step, '?')} is left out: its condition does not hold`,
   step_answered: answered,
   files_applied: (p) => (text(p.refused) ? `No file written${because(p.refused)}`
