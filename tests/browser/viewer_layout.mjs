@@ -55,7 +55,7 @@ async function twins(bench, server) {
     caught((text) => `${text}\nmain { min-width: 700px; }\n`, (page) => fits(page, 400)));
   await bench.check('twin: a table that takes words apart is caught',
     caught((text) => `${text}\n.scroll-x td { overflow-wrap: anywhere !important; }\n`, (page) => wholeWords(page, 400),
-      `/work/${bench.names.items.blocked}`));
+      '/flows'));
   await bench.check('twin: letters that can hardly be read are caught',
     caught((text) => `${text}\n.quiet { color: #bbb !important; }\n`, (page) => readable(page, 'light')));
 }
