@@ -8,8 +8,8 @@ import { Browser } from './chrome.mjs';
 import { serve } from './viewer_server.mjs';
 import { makeWorkspace } from './workspace.mjs';
 
-const GROUPS = ['pages', 'evidence', 'access', 'layout', 'tamper', 'doubt', 'files', 'live', 'answers', 'hostile',
-  'twins'];
+const GROUPS = ['pages', 'states', 'work', 'evidence', 'access', 'layout', 'tamper', 'doubt', 'files', 'live', 'answers',
+  'hostile', 'twins'];
 const SHOTS_MAX = 50;
 
 const [binary, executable, dir, ...wanted] = process.argv.slice(2);

@@ -70,11 +70,12 @@ export async function run(bench) {
     await page.wait('document.querySelector("dialog[open]") === null');
   }));
 
-  const places = ['/traces', `/traces/${traces.tests}`, `/traces/${traces.tests}?view=claims`,
+  const places = ['/traces', `/traces/${traces.tests}`, `/traces/${traces.tests}?view=states`,
+    `/traces/${traces.tests}?view=claims`,
     `/traces/${traces.recording}?view=decisions`,
     `/traces/${traces.tests}?view=executions`, `/traces/${traces.tests}?view=report`,
       `/traces/${traces.tests}/events/4`,
-    '/work', `/work/${items.blocked}`, '/flows', `/flows/${traces.specify}?step=write`, '/questions', '/log?at=1',
+    '/work', `/work/${items.blocked}`, `/work/${items.completed}`, '/flows', `/flows/${traces.specify}?step=write`, '/questions', '/log?at=1',
       '/open'];
   for (const place of places) {
     const name = place.replace(/[0-9a-z]{26}/, 'ID');

@@ -2,7 +2,7 @@
 // the order of others around. Nothing of it may run or be hidden. The same judgement must object to
 // two broken copies of the page.
 
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { holds, so } from './viewer_judge.mjs';
@@ -26,6 +26,12 @@ const CLASSICS = [
   'left\u200e right\u200f soft\u00adhyphen \u061c \u180e',
   '\u001b[31mred\u001b[0m \u001b]8;;https://evil.example\u0007link\u001b]8;;\u0007 \u009b2J bell\u0007 back\b\b\b',
   'tags \u{e0041}\u{e0042} \u{1d173} variation\ufe0e \u2800 \u3164 \uffa0',
+  '<template><script>window.__canary=11</script></template><object data="javascript:window.__canary=12"></object>',
+  '<a href="data:text/html,<script>opener.__canary=13</script>" target=_blank>x</a><img src=//evil.example/x.png>',
+  '<meta http-equiv=refresh content="0;url=https://evil.example/"><marquee onstart=window.__canary=14>',
+  '\u001bP+q544e\u001b\\ \u001b_Ga=T;\u001b\\ \u001b]0;title\u0007 \u001b]52;c;ZXZpbA==\u0007 \u001b[2J\u001b[H\u001b[?1049h',
+  'a\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301 \u2067right\u2068first\u2069 admin\u202etxt.\u202dexe \u{e0001}',
+  '__proto__', 'constructor', '%s%n%x {{7*7}} #{7*7} <%= 7*7 %>',
 ];
 
 /** Every payload as one text that a member can hold. */
@@ -117,6 +123,17 @@ async function board(workspace, { items }, texts) {
   const { epoch, session_id: session } = await workspace.json(['work', 'claim', items[1], '--as', 'x']);
   await workspace.run(['work', 'exit', items[1], '--lease', String(epoch), '--session', session],
     { input: JSON.stringify(signal), codes: [0, 1, 3] });
+  const bundle = 'evidence/<img src=x onerror=window.__canary=31>.yaml';
+  await workspace.write(bundle, texts.join('\n'));
+  const lease = await workspace.json(['work', 'claim', items[2], '--as', 'y']);
+  const done = { ...signal, exit_reason: 'completed', evidence_bundle_ref: bundle,
+    pr_url: 'https://evil.example/"><script>window.__canary=30</script>' };
+  await workspace.run(['work', 'exit', items[2], '--lease', String(lease.epoch), '--session', lease.session_id],
+    { input: JSON.stringify(done), codes: [0, 1, 3] });
+  for (const text of texts) {
+    await workspace.run(['work', 'open', text, '--label', text.slice(0, 40)], { codes: [0, 1, 2, 3] });
+  }
+  await workspace.run(['work', 'unblock', items[1], '--reason', texts.slice(0, 12).join(' ')]);
 }
 
 async function flow(workspace, { traces }, texts) {
@@ -216,6 +233,7 @@ export async function run(bench) {
     holds(await page.eval('document.querySelector("main").innerText'), '<script>window.__canary=1</script>');
   }));
   await sealedFile(bench, server, workspace, names);
+  await strange(bench);
   await twins(bench, server, places);
 }
 
@@ -231,13 +249,16 @@ async function allPlaces(workspace, names) {
     ['the questions', '/questions'],
     ['the log', '/log'], ['a flow', `/flows/${names.traces.flow}?step=ask`],
       ['the trace of a flow', `/traces/${names.traces.flow}`],
+    ['the decisions about a flow', `/traces/${names.traces.flow}?view=decisions`],
+    ['the decisions about a blocked item', `/traces/${names.items[1]}?view=decisions`],
+    ['an item with evidence', `/work/${names.items[2]}`],
     ['a blocked item', `/work/${names.items[1]}`], ['a held item', `/work/${names.items[0]}`],
     ['a text artifact', artifact(names.text, 'text/plain')],
       ['an SVG artifact', artifact(find('<svg'), 'image/svg+xml')],
     ['an HTML artifact', artifact(find('<!doctype'), 'text/html')],
       ['a JSON artifact', artifact(find('{'), 'application/json')]];
   names.sessions.forEach((id, at) => places.push([`session ${at}`, `/traces/${id}`]));
-  for (const view of ['claims', 'decisions', 'executions', 'report']) {
+  for (const view of ['states', 'claims', 'decisions', 'executions', 'report']) {
     places.push([`the ${view} of a session`, `/traces/${names.sessions[1]}?view=${view}`],
       [`the ${view} of a recording`, `/traces/${recorded}?view=${view}`]);
   }
@@ -274,6 +295,49 @@ async function sealedFile(bench, server, workspace, names) {
       so(found.length === 0, `${place}: ${found.slice(0, 6).join(' | ')}`);
     }
   }));
+}
+
+// Values that no event of ours has: what becomes text only with its own consent, and names that every object has.
+const STRANGE = [{ toString: 1, valueOf: null }, 'constructor', '__proto__', [['toString']], 1e300, true, null, {}, -1,
+  { seq: 'hasOwnProperty', event_id: {} }, '', [null, { text: { toString: {} } }]];
+// Words of an engine that stumbled, and of an object that was taken for a text.
+const STUMBLED = /Cannot (convert|read|set)|is not (a function|iterable|an object)|could not be shown|\[object |native code/;
+
+/** The line of an event with strange values in place of what it says. Which, is told by its place and `turn`. */
+function estranged(line, at, turn) {
+  const event = JSON.parse(line);
+  const value = (place) => STRANGE[(at * 5 + place * 7 + turn) % STRANGE.length];
+  const members = Object.keys(event.payload ?? {});
+  // What begins a trace says of which kind it is: without that it would be shown as another.
+  for (const [place, name] of members.entries()) if (name !== 'kind') event.payload[name] = value(place);
+  if (at % 3 === 1) event.actor.agent_id = value(3);
+  if (at % 4 === 3) event.actor.role = value(4);
+  if (at % 5 === 2) event.artifacts = [value(1), { artifact_hash: value(2), media_type: value(3), byte_size: value(4) }];
+  return JSON.stringify(event);
+}
+
+/** Events whose members are of other types than they should be must stop no page. */
+async function strange(bench) {
+  const { traces, items } = bench.names;
+  const looked = [traces.tests, traces.doubted, traces.recording, traces.review, items.unblocked];
+  const { server } = await bench.copy(async (copied) => {
+    for (const [turn, id] of looked.entries()) {
+      const lines = (await readFile(copied.ledger(id), 'utf8')).trimEnd().split('\n');
+      await writeFile(copied.ledger(id), `${lines.map((line, at) => estranged(line, at, turn)).join('\n')}\n`);
+    }
+  });
+  const places = looked.flatMap((id) => ['', '?view=states', '?view=claims', '?view=decisions', '?view=executions',
+    '?view=report', ...[1, 4].map((at) => `/events/${at}`)].map((view) => `/traces/${id}${view}`));
+  places.push('/traces', '/work', '/questions', `/work/${items.unblocked}`);
+  for (const place of places) {
+    const name = place.replace(/[0-9a-z]{26}/, (id) => `trace ${looked.indexOf(id)}`);
+    await bench.check(`hostile: members of strange types do not stop ${name}`,
+      () => bench.visit(server, place, async (page) => {
+      await page.wait(settled, { what: 'the page to be whole' });
+      const said = await page.eval('document.querySelector("main").innerText');
+      so(!STUMBLED.test(said), `it stumbled: ${STUMBLED.exec(said)?.[0]} in ${said.slice(0, 600)}`);
+    }, { allowed: [/404|409/] }));
+  }
 }
 
 // `shown` that lets markup through, and one that lets unseen characters through.

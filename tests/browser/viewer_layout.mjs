@@ -8,8 +8,9 @@ const SCHEMES = ['light', 'dark'];
 
 /** The places of a workspace that a reader can go to. */
 export function placesOf({ traces, items }, artifact) {
-  return ['/traces', `/traces/${traces.tests}`, `/traces/${traces.tests}?view=claims`,
-    `/traces/${traces.recording}?view=decisions`,
+  return ['/traces', `/traces/${traces.tests}`, `/traces/${traces.fallback}?view=states`,
+    `/traces/${traces.tests}?view=claims`,
+    `/traces/${traces.recording}?view=decisions`, `/traces/${items.unblocked}?view=decisions`,
     `/traces/${traces.evidence}?view=executions`, `/traces/${traces.tests}?view=report`,
       `/traces/${traces.tests}/events/4`,
     ...artifact ? [`/artifacts/${artifact}?trace=${traces.evidence}`] : [],
@@ -54,7 +55,7 @@ async function twins(bench, server) {
     caught((text) => `${text}\nmain { min-width: 700px; }\n`, (page) => fits(page, 400)));
   await bench.check('twin: a table that takes words apart is caught',
     caught((text) => `${text}\n.scroll-x td { overflow-wrap: anywhere !important; }\n`, (page) => wholeWords(page, 400),
-      `/work/${bench.names.items.blocked}`));
+      '/flows'));
   await bench.check('twin: letters that can hardly be read are caught',
     caught((text) => `${text}\n.quiet { color: #bbb !important; }\n`, (page) => readable(page, 'light')));
 }

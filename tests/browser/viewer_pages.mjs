@@ -7,7 +7,7 @@ const all = (selector) => `[...document.querySelectorAll(${JSON.stringify(select
 
 export async function run(bench) {
   const server = await bench.server();
-  const { traces, items, questions } = bench.names;
+  const { traces, questions } = bench.names;
   const on = (place, look, options) => () => bench.visit(server, place, look, options);
   const check = (name, work) => bench.check(`pages: ${name}`, work);
 
@@ -109,28 +109,6 @@ export async function run(bench) {
     }));
 
   await artifacts(bench, server, check);
-
-  await check('the board has the items by phase, leases that tick, expired and blocked ones with the reason',
-    on('/work', async (page) => {
-      await page.waitText('Describe the formats in one page');
-      const column = (phase) => `document.querySelector('[data-phase="${phase}"]').innerText`;
-      holds(await page.eval(column('IMPLEMENTATION')), 'agent-b');
-      holds(await page.eval(column('IMPLEMENTATION')), 'lease ran out');
-      holds(await page.eval(column('BLOCKED')), 'who is greeted?');
-      holds(await page.eval(column('COMPLETED')), 'Say hello');
-      const lease = `document.querySelector('[data-item="${items.review}"] .ticking').textContent`;
-      const before = await page.eval(lease);
-      await page.wait(`${lease} !== ${JSON.stringify(before)}`, { ms: 3000, what: 'the lease to tick' });
-    }));
-
-  await check('an item has its history with links to its sessions', on(`/work/${items.completed}`, async (page) => {
-    await page.waitText('out of memory');
-    holds(await page.eval(text('main')), 'Completed');
-    same(await page.eval('document.querySelector(".history a[href*=\\"/events/\\"]") !== null'), true);
-    await page.click('.rows a');
-    await page.wait('location.hash.startsWith("#/traces/")');
-    await page.waitText('shown');
-  }));
 
   await check('flows are listed, and one has its graph, its steps and the detail of a step',
     on('/flows', async (page) => {

@@ -81,6 +81,17 @@ export class Workspace {
     return { question: found, trace };
   }
 
+  /** Runs git here, and gives what it says. */
+  async git(...args) {
+    const child = spawn('git', ['-c', 'user.name=n', '-c', 'user.email=e@example.org', ...args],
+      { cwd: this.root, env: this.env, stdio: ['ignore', 'pipe', 'inherit'] });
+    let said = '';
+    child.stdout.setEncoding('utf8').on('data', (text) => { said += text; });
+    const code = await new Promise((done, fail) => child.on('error', fail).on('close', done));
+    if (code !== 0) throw new Error(`git ${args.join(' ')} ended with ${code}`);
+    return said.trim();
+  }
+
   /** One input for `countersign hook generic`. */
   async hook(input) {
     return JSON.parse(await this.run(['hook', 'generic'], { input: JSON.stringify(input), codes: [0, 3, 4] }));
@@ -130,6 +141,37 @@ export async function runTask(workspace, name, text) {
   await workspace.run(['run', `tasks/${name}.toml`], { codes: [0, 1, 3] });
   const after = await readdir(join(workspace.home, 'traces'));
   return after.find((id) => !before.has(id));
+}
+
+const SLOW = `task_id = "slow"
+objective = "Do something that a power cut interrupts"
+
+[policy]
+question_seconds = 86400
+
+[[steps]]
+id = "wait"
+objective = "Wait for a minute"
+expected_evidence = ["that it is over"]
+actions = [{ tool = "exec", argv = ["sleep", "60"] }]
+`;
+
+/** Starts a session and ends it as a power cut would while its tool runs. Gives its trace. */
+export async function interrupted(workspace) {
+  await workspace.write('tasks/slow.toml', SLOW);
+  const child = workspace.start(['run', 'tasks/slow.toml']);
+  await new Promise((done, fail) => {
+    const timer = setTimeout(() => fail(new Error(`it did not start: ${child.said}`)), COMMAND_MS);
+    child.stderr.on('data', () => {
+      if (!/ runs exec /.test(child.said)) return;
+      clearTimeout(timer);
+      done();
+    });
+    child.ended.then((code) => fail(new Error(`it ended with ${code}: ${child.said}`)), fail);
+  });
+  child.kill('SIGKILL');
+  await child.ended;
+  return /^session ([0-9a-z]{26})/m.exec(child.said)[1];
 }
 
 /** Makes the whole workspace in `dir/name`. Gives it, and the names of what is in it. */
@@ -271,6 +313,9 @@ async function work(workspace, { items }) {
     const opened = await workspace.json(['work', 'open', title, '--label', label, ...more]);
     return opened.item;
   };
+  await workspace.git('init', '-q');
+  await workspace.git('add', 'agents');
+  await workspace.git('commit', '-q', '-m', 'agents');
   await workspace.write('build/audience.txt', 'everybody\n');
   items.completed = await open('W-101', 'Say hello');
   await workspace.run(['work', 'dispatch'], { codes: [0, 1, 3] });
@@ -281,10 +326,16 @@ async function work(workspace, { items }) {
   items.held = await open('W-104', 'Read archives without unpacking them', '--phase', 'IMPLEMENTATION');
   await workspace.run(['work', 'claim', 'W-104', '--as', 'agent-b', '--for', '2h']);
   items.review = await open('W-105', 'Name every error', '--phase', 'REVIEW');
-  await workspace.run(['work', 'claim', 'W-105', '--as', 'reviewer-c', '--for', '3m']);
+  await workspace.run(['work', 'claim', 'W-105', '--as', 'reviewer-c', '--for', '30m']);
   items.expired = await open('W-106', 'Measure start-up time', '--phase', 'IMPLEMENTATION');
   await workspace.run(['work', 'claim', 'W-106', '--as', 'agent-d', '--for', '1s']);
   items.merge = await open('W-107', 'Remove the old reader', '--phase', 'READY_FOR_MERGE');
+  items.unblocked = await open('W-108', 'Ask before anything is deleted');
+  const { epoch, session_id: session } = await workspace.json(['work', 'claim', 'W-108', '--as', 'agent-e']);
+  const input = JSON.stringify({ protocol: 'apm2_agent_exit', version: '1.0.0', phase_completed: 'DRAFT',
+    exit_reason: 'blocked', notes: 'what counts as deleted?' });
+  await workspace.run(['work', 'exit', 'W-108', '--lease', String(epoch), '--session', session], { input });
+  await workspace.run(['work', 'unblock', 'W-108', '--reason', 'moving to the bin counts too']);
 }
 
 async function flows(workspace, { traces, questions }) {

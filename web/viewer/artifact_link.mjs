@@ -1,7 +1,7 @@
 // How artifacts are named and shown in short on other pages: a link with size and type, and the first
 // bytes of a text.
 
-import { h, plain, shown, size } from './dom.mjs';
+import { h, plain, shown, size, words } from './dom.mjs';
 import { prettyJson } from './json_text.mjs';
 import { link } from './route.mjs';
 
@@ -11,14 +11,14 @@ const LINES = 24;
 /** Where the page of an artifact is. `descriptor` may be null where only the hash is known. */
 export function artifactHref(source, hash, descriptor = null, index = null) {
   const base = source.base === '#/file' ? '/file/artifacts/' : '/artifacts/';
-  return link(`${base}${encodeURIComponent(hash)}`, {
+  return link(`${base}${encodeURIComponent(words(hash))}`, {
     media: descriptor?.media_type, trace: source.base === '#/file' ? null : source.id, event: index,
   });
 }
 
 /** A link to an artifact with what is known of it. */
 export function artifactLink(source, hash, descriptor = null, { name = null, index = null } = {}) {
-  const short = `${String(hash).slice(0, 10)}…`;
+  const short = `${words(hash).slice(0, 10)}…`;
   return h('span', { class: 'artifact-link' },
     h('a', { href: artifactHref(source, hash, descriptor, index), title: plain(hash) }, name
       ?? h('code', null, shown(short))),
@@ -47,7 +47,7 @@ export function preview(source, hash, descriptor, { label, index = null, bytes =
   const seen = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     seen.disconnect();
-    fill(source, hash, body, bytes);
+    fill(source, words(hash), body, bytes);
   }, { rootMargin: '200px' });
   seen.observe(element);
   return element;

@@ -27,7 +27,7 @@ function outcomeOf(kind, event) {
   if (type === 'session_failed') return 'failed';
   if (type === 'verification_run_completed') return payload?.verification_status === 'fail' ? 'failed' : 'succeeded';
   if (kind === 'work' && type === 'agent_session_completed' && payload?.next_phase === 'COMPLETED') return 'succeeded';
-  if (type === 'flow_finished') return { completed: 'succeeded', aborted: 'aborted' }[payload?.outcome] ?? 'failed';
+  if (type === 'flow_finished') return new Map([['completed', 'succeeded'], ['aborted', 'aborted']]).get(payload?.outcome) ?? 'failed';
   return null;
 }
 

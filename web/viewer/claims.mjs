@@ -1,7 +1,7 @@
 // What was claimed, on what evidence, who doubted it, and what became of it.
 
 import { artifactLink, preview } from './artifact_link.mjs';
-import { badge, h, notice, shown, time } from './dom.mjs';
+import { badge, h, notice, shown, time, words } from './dom.mjs';
 import { gathered } from './gather.mjs';
 
 const TYPES = ['claim_issued', 'claim_challenged', 'final_statement_signed', 'verification_run_completed'];
@@ -89,7 +89,7 @@ function card(source, claim, final, panel, eventLink) {
   return h('li', { class: 'entry', 'data-row': true, tabindex: '-1' },
     h('div', { class: 'entry-head' }, fate(claim, final, unsound),
       unsound && claim.standing ? h('span', { class: 'quiet' }, 'though the final statement holds it') : null,
-      p.confidence ? badge('plain', `${p.confidence} confidence`, "the executor's own word") : null,
+      p.confidence ? badge('plain', `${words(p.confidence)} confidence`, "the executor's own word") : null,
       p.claim_kind === 'failure_analysis' ? badge('plain', 'failure analysis') : null,
       h('span', { class: 'entry-by quiet' }, shown(event.actor?.agent_id, 80), ', ', time(event.created_at), ', ',
         eventLink(index))),

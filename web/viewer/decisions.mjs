@@ -3,13 +3,15 @@
 
 import { artifactLink, preview } from './artifact_link.mjs';
 import { inputOf } from './commands.mjs';
-import { badge, count, counted, h, notice, plain, replace, shown, time } from './dom.mjs';
+import { badge, count, counted, h, notice, own, plain, replace, shown, time, words } from './dom.mjs';
 import { CHANNELS, silenceWords } from './events.mjs';
 import { gathered } from './gather.mjs';
+import { phaseName } from './phases.mjs';
 import { go } from './route.mjs';
 
 const TYPES = ['proposal_created', 'proposal_reviewed', 'tool_intent_signed', 'tool_intent_reviewed', 'step_escalated',
-  'answer_given'];
+  'answer_given', 'agent_session_completed', 'work_unblocked'];
+const DECIDING = ['proposal_reviewed', 'tool_intent_reviewed', 'answer_given', 'work_unblocked'];
 const DECIDED = {
   approved: ['ok', 'approved'], conditional: ['warn', 'approved with conditions'], rejected: ['failed', 'rejected'],
   blocked: ['failed', 'blocked'], asked: ['waiting', 'asked'],
@@ -25,11 +27,17 @@ const list = (value) => (Array.isArray(value) ? value : []);
 export function join(items) {
   const subjects = [];
   const bySeq = new Map();
+  // Where a work item stands still until a person decides.
+  let blocked = null;
   for (const { index, event } of items) {
     const p = event?.payload;
     if (!p) continue;
-    const ref = p.subject ?? p.question;
-    if (['proposal_reviewed', 'tool_intent_reviewed', 'answer_given'].includes(event.event_type)) {
+    const type = event.event_type;
+    // Of all exits only those that block have to be decided about.
+    if (type === 'agent_session_completed' && p.next_phase !== 'BLOCKED') continue;
+    const ref = type === 'work_unblocked' ? blocked : p.subject ?? p.question;
+    if (DECIDING.includes(type)) {
+      if (type === 'work_unblocked') blocked = null;
       let subject = bySeq.get(ref?.seq);
       if (!subject) {
         subject = { index: ref?.seq ?? null, event: null, decisions: [] };
@@ -38,6 +46,7 @@ export function join(items) {
       }
       subject.decisions.push({ index, event });
     } else {
+      if (type === 'agent_session_completed') blocked = { seq: index };
       const subject = { index, event, decisions: [] };
       subjects.push(subject);
       bySeq.set(index, subject);
@@ -53,7 +62,7 @@ const refused = (subject) => subject.decisions.some(({ event }) =>
   || event.payload.answer === false || event.payload.gate?.decision === 'deny');
 const open = (subject) => {
   const event = last(subject);
-  if (subject.event?.event_type === 'step_escalated') return event === null;
+  if (['step_escalated', 'agent_session_completed'].includes(subject.event?.event_type)) return event === null;
   return event?.payload.decision === 'asked';
 };
 const TESTS = { all: () => true, refused, people: byPerson, open };
@@ -89,7 +98,7 @@ export function decisionsView(source, about, route, context, panel) {
     subjects = join(items);
     if (subjects.length === 0) {
       return h('div', { class: 'empty' }, h('h2', null, 'No decisions'),
-        h('p', null, 'Nothing in this trace was put to a review.'));
+        h('p', null, 'Nothing in this trace was put to a review, or to a person.'));
     }
     paint();
     return [bar, cards];
@@ -113,13 +122,14 @@ function subjectOf(source, subject, panel) {
   if (!p) return [h('h3', null, 'Something that is not listed here'), where];
   const input = inputOf(event);
   const titles = {
-    proposal_created: ['Proposal', p.objective], step_escalated: [`Question of step ${p.step}`, p.question],
+    proposal_created: ['Proposal', p.objective], step_escalated: [`Question of step ${words(p.step)}`, p.question],
     tool_intent_signed: [p.tool_name, p.justification],
+    agent_session_completed: [`Blocked in ${phaseName(p.phase_completed)}`, p.notes ?? 'no reason was given'],
   };
   const [name, text] = titles[event.event_type] ?? ['', ''];
   return [
     h('div', { class: 'entry-head' }, h('h3', null, shown(name, 200)),
-      p.safety_classification ? badge(RISKS[p.safety_classification] ?? 'plain', p.safety_classification, 'risk')
+      p.safety_classification ? badge(own(RISKS, p.safety_classification) ?? 'plain', p.safety_classification, 'risk')
         : null,
       p.despite ? badge('failed', 'done despite a refusal') : null,
       h('span', { class: 'entry-by quiet' }, shown(event.actor?.agent_id, 80), ', ', time(event.created_at), ', ',
@@ -143,12 +153,13 @@ function card(source, subject, panel) {
       : h('ol', { class: 'decisions' }, subject.decisions.map((one) => decision(source, one, panel))));
 }
 
-function verdictOf(p) {
+function verdictOf({ event_type: type, payload: p }) {
   if (p.channel === 'deadline') {
     const value = p.decision === undefined ? p.answer : p.decision === 'approved';
     return badge('warn', plain(silenceWords(value), 120));
   }
-  if (DECIDED[p.decision]) return badge(DECIDED[p.decision][0], DECIDED[p.decision][1]);
+  if (type === 'work_unblocked') return badge('ok', `unblocked: back to ${phaseName(p.phase)}`);
+  if (own(DECIDED, p.decision)) return badge(...DECIDED[p.decision]);
   if (p.answer === true) return badge('ok', 'yes');
   if (p.answer === false) return badge('failed', 'no');
   if (p.answer !== undefined) {
@@ -159,19 +170,19 @@ function verdictOf(p) {
 
 function decision(source, { index, event }, panel) {
   const p = event.payload;
-  const reasons = [...list(p.reasons), ...list(p.conditions).map((one) => `Condition: ${one?.text ?? ''}`), p.rationale,
+  const reasons = [...list(p.reasons), ...list(p.conditions).map((one) => `Condition: ${words(one?.text)}`), p.rationale,
     p.reason].filter((one) => typeof one === 'string' && one !== '');
   const person = event.actor?.role === 'operator';
   const failed = (panel?.findingsAt?.(index) ?? []).filter((one) => one.failure_code);
   return h('li', null,
-    h('div', null, verdictOf(p), ' ', person ? 'a person, ' : p.gate ? 'the gate, ' : null,
+    h('div', null, verdictOf(event), ' ', person ? 'a person, ' : p.gate ? 'the gate, ' : null,
       h('strong', null, shown(event.actor?.agent_id, 80)), ' ',
         h('span', { class: 'quiet' }, '(', shown(event.actor?.role, 20),
         '), ', time(event.created_at), ', ', h('a', { href: `${source.base}/events/${index}` }, `event ${index}`))),
     p.channel === 'deadline' ? h('p', { class: 'quiet' }, 'The deadline passed; the recorder wrote it down.')
       : person || p.channel ? h('p', null, badge(p.channel === 'protected-key' ? 'ok' : 'warn',
       plain(p.channel ?? 'channel not stated', 40)),
-      ' ', CHANNELS[p.channel] ? `Answered ${CHANNELS[p.channel]}.` : 'How the answer was given is not recorded.')
+      ' ', own(CHANNELS, p.channel) ? `Answered ${CHANNELS[p.channel]}.` : 'How the answer was given is not recorded.')
         : null,
     p.gate ? h('p', { class: 'quiet' }, 'The gate said ', h('strong', null, shown(p.gate.decision, 20)),
       p.gate.enforced === false ? ', which does not bind here (shadow)' : ', which binds',

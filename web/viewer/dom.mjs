@@ -1,6 +1,16 @@
 // How anything gets onto the page: elements are built here, and text from agents, tools and files
 // becomes text nodes with everything unseen made visible. Nothing is ever parsed as HTML.
 
+/** A value from outside as text, whatever it is: one that calls itself `toString` must not stop the page. */
+export function words(value) {
+  if (typeof value === 'string') return value;
+  if (value === null || value === undefined) return '';
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+/** What a table has under a name from outside. What every object has by itself is not in the table. */
+export const own = (table, name) => (typeof name === 'string' && Object.hasOwn(table, name) ? table[name] : undefined);
+
 const REFUSED = new Set(['style', 'innerhtml', 'outerhtml', 'srcdoc', 'action', 'formaction', 'xlink:href']);
 
 /** An element. Texts among the children become text nodes; null, undefined and false are left out. */
@@ -32,7 +42,7 @@ function append(element, children) {
     if (Array.isArray(child)) append(element, child);
     else if (child instanceof Node) element.append(child);
     else if (child !== null && child !== undefined && child !== false) {
-      element.append(document.createTextNode(String(child)));
+      element.append(document.createTextNode(words(child)));
     }
   }
 }
@@ -89,7 +99,7 @@ function merged(parts) {
 
 /** The nodes that show a text from outside; `max` characters of it, and then how many are left out. */
 export function shown(text, max = Infinity) {
-  const whole = typeof text === 'string' ? text : String(text ?? '');
+  const whole = words(text);
   const part = whole.length > max ? whole.slice(0, max) : whole;
   const inside = [];
   let at = 0;
@@ -112,7 +122,7 @@ export function shown(text, max = Infinity) {
 
 /** The same as plain text, for attributes such as labels. */
 export function plain(text, max = 300) {
-  const whole = String(text ?? '');
+  const whole = words(text);
   const part = whole.length > max ? `${whole.slice(0, max)}…` : whole;
   return part.replace(ODD, (char) => `\u27e8${codeOf(char)}\u27e9`).replace(/\s+/g, ' ');
 }
@@ -125,8 +135,8 @@ const TIME = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,9})?Z$/;
  */
 export function time(ts, form = 'full') {
   if (ts === null || ts === undefined) return h('span', { class: 'none' }, '–');
-  const match = TIME.exec(String(ts));
-  if (!match) return h('span', null, shown(String(ts), 40));
+  const match = TIME.exec(words(ts));
+  if (!match) return h('span', null, shown(ts, 40));
   const [, day, clock, fraction] = match;
   const ms = fraction ? fraction.slice(0, 4) : '';
   const text = form === 'clock' ? `${clock}${ms}` : `${day} ${clock}${form === 'ms' ? ms : ''}`;
@@ -135,7 +145,7 @@ export function time(ts, form = 'full') {
 
 /** A hash: its beginning, the whole in the title, a button that copies the whole. */
 export function hash(text, { href = null, length = 12 } = {}) {
-  const whole = String(text ?? '');
+  const whole = words(text);
   const short = whole.length > length + 1 ? `${whole.slice(0, length)}…` : whole;
   const code = h('code', { title: plain(whole) }, shown(short));
   return h('span', { class: 'hash' }, href ? h('a', { href }, code) : code, copyButton(whole));

@@ -1,7 +1,7 @@
 // What an event says, in one plain sentence; which lane it stands in; which checks are about it. A
 // payload may be cut, of an older schema or nonsense: every member is asked for, none is relied on.
 
-import { count, span } from './dom.mjs';
+import { count, own, span, words as textOf } from './dom.mjs';
 
 /** The roles in the order of their lanes. */
 export const ROLES = ['planner', 'critic', 'executor', 'auditor', 'operator', 'recorder'];
@@ -12,13 +12,13 @@ const LETTERS = { planner: 'P', critic: 'C', executor: 'E', auditor: 'A', operat
 export const laneOf = (event) => ROLES.indexOf(event?.actor?.role);
 
 /** The letter of a role, which says it without its colour. */
-export const letterOf = (role) => LETTERS[role] ?? '?';
+export const letterOf = (role) => own(LETTERS, role) ?? '?';
 
 /** The class that gives a role its colour. */
-export const colourOf = (role) => (LETTERS[role] ? `role-${role}` : 'role-none');
+export const colourOf = (role) => (own(LETTERS, role) ? `role-${role}` : 'role-none');
 
 /** The type in words. */
-export const typeWords = (type) => String(type ?? 'unreadable').replaceAll('_', ' ');
+export const typeWords = (type) => textOf(type ?? 'unreadable').replaceAll('_', ' ');
 
 const text = (value, otherwise = '') => (typeof value === 'string' ? value : otherwise);
 const number = (value) => (typeof value === 'number' ? value : null);
@@ -52,7 +52,7 @@ export const CHANNELS = {
   deadline: 'by silence until the deadline',
 };
 
-const channel = (payload) => (CHANNELS[payload.channel] ? `, ${CHANNELS[payload.channel]}` : '');
+const channel = (payload) => (own(CHANNELS, payload.channel) ? `, ${CHANNELS[payload.channel]}` : '');
 
 function target(payload) {
   const paths = list(payload.paths).filter((one) => typeof one === 'string');
@@ -76,7 +76,7 @@ function reviewed(payload) {
   const { decision } = payload;
   const words = { approved: 'Approves', conditional: 'Approves with conditions', rejected: 'Rejects' };
   const conditions = list(payload.conditions).map((one) => text(record(one).text)).filter(Boolean);
-  const verb = words[decision] ?? 'Reviews';
+  const verb = own(words, decision) ?? 'Reviews';
   return joined(`${verb} the proposal of ${place(payload.subject)}${because(payload.rationale)}`,
     conditions.join('; '));
 }
@@ -88,7 +88,7 @@ function intentReviewed(payload, event) {
     return `To the action of ${place(payload.subject)} ${silenceWords(payload.decision === 'approved')}`;
   }
   const who = event.actor?.role === 'operator' ? 'A person ' : gate.decision ? 'The gate ' : '';
-  let verb = words[payload.decision] ?? 'Reviews';
+  let verb = own(words, payload.decision) ?? 'Reviews';
   if (who) verb = verb.toLowerCase();
   const shadow = gate.enforced === false && gate.decision !== 'allow'
     ? ` (the gate said ${text(gate.decision)}, which does not bind here)` : '';
@@ -114,7 +114,7 @@ const pathsOf = (files) => list(files).slice(0, 20).map((one) => text(record(one
 
 function exit(payload) {
   const ci = record(payload.ci);
-  const status = payload.ci ? `CI exit status ${ci.exit_status ?? 'none'}` : '';
+  const status = payload.ci ? `CI exit status ${textOf(ci.exit_status) || 'none'}` : '';
   return joined(`${text(payload.actor_id, 'The holder')} leaves ${text(payload.phase_completed)} `
     + `(${text(payload.exit_reason)}); the item goes to ${text(payload.next_phase)}`, status, text(payload.notes));
 }
@@ -133,7 +133,7 @@ function escalated(payload) {
     approval: 'Asks a person', escalated: 'The agent hands over to a person',
     attempts: 'No answer after all attempts', iterations: 'No iteration left',
   };
-  return `${words[payload.reason] ?? 'Waits'}, step ${text(payload.step, '?')}${because(payload.question)}`;
+  return `${own(words, payload.reason) ?? 'Waits'}, step ${text(payload.step, '?')}${because(payload.question)}`;
 }
 
 /** That nobody answered, and as what that counted. */
@@ -155,7 +155,7 @@ function given(payload) {
 
 const key = (payload) => {
   const identity = record(payload.identity);
-  const roles = list(identity.role_capabilities).join(', ');
+  const roles = list(identity.role_capabilities).map(textOf).join(', ');
   return `${short(identity.key_id)} of ${text(identity.agent_id, '?')} (${roles})`;
 };
 
@@ -170,7 +170,7 @@ const SENTENCES = {
   trace_closed: (p) => `Trace ${text(p.trace_id)} ended (${text(p.status)}) with ${many(number(p.size) ?? 0, 'event')}`,
   session_initialized: began,
   proposal_created: (p) => joined(`Proposes${because(p.objective)}`,
-    list(p.required_tools).length > 0 ? `needs ${list(p.required_tools).join(', ')}` : '',
+    list(p.required_tools).length > 0 ? `needs ${list(p.required_tools).map(textOf).join(', ')}` : '',
     p.revises ? `revises ${place(p.revises)}` : '', p.fallback_for ? `in place of ${place(p.fallback_for)}` : ''),
   proposal_reviewed: reviewed,
   tool_intent_signed: (p, e, { command }) => joined(`Wants to run ${text(p.tool_name, 'a tool')}`
@@ -196,26 +196,26 @@ const SENTENCES = {
   verification_run_started: (p) => `The audit begins${text(p.policy_profile) ? ` (${p.policy_profile})` : ''}`,
   verification_run_completed: (p) => `The audit ends: ${text(p.verification_status, '?')}`,
   coverage_reported: (p) => `Coverage: ${many(number(p.gaps) ?? 0, 'gap')}`
-    + `${list(p.sources).length > 0 ? ` in ${list(p.sources).join(', ')}` : ''}`,
+    + `${list(p.sources).length > 0 ? ` in ${list(p.sources).map(textOf).join(', ')}` : ''}`,
   session_aborted: (p) => `A person ends it${because(p.reason)}`,
   session_failed: (p) => joined(`It cannot go on${because(p.reason)}`, text(p.failure_code), replaced(p)),
   session_recovered: (p) =>
     `${many(number(p.torn_bytes) ?? 0, 'byte')} of an unfinished line put aside${because(p.reason)}`,
   tools_listed: (p) => joined(`${text(p.server, 'A server')} offers ${many(number(p.tool_count) ?? 0, 'tool')}`,
-    list(p.changed).length > 0 ? `changed: ${list(p.changed).join(', ')}` : ''),
+    list(p.changed).length > 0 ? `changed: ${list(p.changed).map(textOf).join(', ')}` : ''),
   work_opened: (p) => `Work item ${text(p.label)} opens in ${text(p.phase)}${because(p.title)}`.replace('  ', ' '),
-  lease_granted: (p) => `${text(p.holder, '?')} holds it in ${text(p.phase)} under lease ${p.epoch ?? '?'}`
+  lease_granted: (p) => `${text(p.holder, '?')} holds it in ${text(p.phase)} under lease ${textOf(p.epoch) || '?'}`
     + ` until ${text(p.expires_at)}`,
-  lease_renewed: (p) => `Lease ${p.epoch ?? '?'} now ends at ${text(p.expires_at)}`,
-  lease_released: (p) => `Lease ${p.epoch ?? '?'} is over${because(p.reason)}`
+  lease_renewed: (p) => `Lease ${textOf(p.epoch) || '?'} now ends at ${text(p.expires_at)}`,
+  lease_released: (p) => `Lease ${textOf(p.epoch) || '?'} is over${because(p.reason)}`
     + `${text(p.released_by) ? `, by ${p.released_by}` : ''}`,
   agent_session_completed: exit,
   exit_refused: (p) => `An exit signal changed nothing${because(p.reason)}`,
   work_unblocked: (p) => `A person sends it back to ${text(p.phase)}${because(p.reason)}`,
   clock_confirmed: (p) => `A person vouches for the clock at ${text(p.raw_time)}${because(p.reason)}`,
   flow_started: (p) => `Flow ${text(p.workflow)} begins${text(p.feature_id) ? ` for ${p.feature_id}` : ''}`,
-  step_dispatched: (p) => joined(`Step ${text(p.step, '?')} is given to its agent, iteration ${p.iteration ?? '?'}, `
-    + `attempt ${p.attempt ?? '?'}`, p.interrupted === true ? 'the call before was cut off' : ''),
+  step_dispatched: (p) => joined(`Step ${text(p.step, '?')} is given to its agent, iteration ${textOf(p.iteration) || '?'}, `
+    + `attempt ${textOf(p.attempt) || '?'}`, p.interrupted === true ? 'the call before was cut off' : ''),
   step_skipped: (p) => `Step ${text(p.step, '?')} is left out: its condition does not hold`,
   step_answered: answered,
   files_applied: (p) => (text(p.refused) ? `No file written${because(p.refused)}`
@@ -234,7 +234,7 @@ export const TYPES = Object.keys(SENTENCES);
  */
 export function sentence(event, known = {}) {
   if (!event) return 'This line cannot be read';
-  const say = SENTENCES[event.event_type];
+  const say = own(SENTENCES, event.event_type);
   if (!say) return `An event of the unknown type ${text(event.event_type, '?')}`;
   if (!event.payload) return 'The payload is not in the trace';
   try {
@@ -249,14 +249,14 @@ export function tone(event) {
   const p = record(event?.payload);
   switch (event?.event_type) {
     case 'tool_intent_reviewed':
-      return { approved: 'ok', blocked: 'failed', asked: 'warn' }[p.decision] ?? null;
+      return own({ approved: 'ok', blocked: 'failed', asked: 'warn' }, p.decision) ?? null;
     case 'proposal_reviewed':
-      return { approved: 'ok', rejected: 'failed', conditional: 'warn' }[p.decision] ?? null;
+      return own({ approved: 'ok', rejected: 'failed', conditional: 'warn' }, p.decision) ?? null;
     case 'tool_execution_failed': case 'session_failed': return 'failed';
     case 'claim_challenged': case 'exit_refused': case 'session_aborted': case 'session_recovered':
     case 'key_revoked': case 'artifact_redacted': case 'step_escalated': return 'warn';
     case 'verification_run_completed':
-      return { pass: 'ok', fail: 'failed', 'pass-with-warnings': 'warn' }[p.verification_status] ?? null;
+      return own({ pass: 'ok', fail: 'failed', 'pass-with-warnings': 'warn' }, p.verification_status) ?? null;
     case 'tool_intent_signed': return p.despite ? 'failed' : null;
     case 'step_answered': return p.success === true ? null : 'warn';
     case 'coverage_reported': return number(p.gaps) > 0 ? 'warn' : null;

@@ -2,7 +2,7 @@
 // agent with its envelope and its answer.
 
 import { artifactLink, preview } from './artifact_link.mjs';
-import { badge, h, notice, shown, span, time } from './dom.mjs';
+import { badge, h, notice, shown, span, time, words } from './dom.mjs';
 import { gathered } from './gather.mjs';
 
 const TYPES = ['tool_intent_signed', 'tool_execution_started', 'tool_execution_completed', 'tool_execution_failed',
@@ -59,10 +59,10 @@ function ending(run) {
   const p = run.end?.event.payload;
   if (!p) return badge('running', 'not ended', 'no end is recorded');
   if (run.end.event.event_type === 'tool_execution_completed') return badge('ok',
-    `exit status ${p.exit_status ?? '?'}`);
+    `exit status ${words(p.exit_status) || '?'}`);
   if (run.end.event.event_type === 'step_answered') {
-    return p.success === true ? badge('ok', `success, ${p.recommendation}`)
-      : badge('failed', `no success, ${p.recommendation}`);
+    return p.success === true ? badge('ok', `success, ${words(p.recommendation)}`)
+      : badge('failed', `no success, ${words(p.recommendation)}`);
   }
   if (p.outcome === 'unknown') return badge('warn', 'outcome unknown');
   return badge('failed', typeof p.exit_status === 'number' ? `exit status ${p.exit_status}` : 'failed');
@@ -71,7 +71,7 @@ function ending(run) {
 function card(source, run, panel) {
   const at = (index) => h('a', { href: `${source.base}/events/${index}` }, `event ${index}`);
   const step = run.event?.event_type === 'step_dispatched';
-  const name = step ? `Step ${run.event.payload.step}` : run.intent?.event.payload.tool_name ?? 'Execution';
+  const name = step ? `Step ${words(run.event.payload.step)}` : run.intent?.event.payload.tool_name ?? 'Execution';
   const start = run.event ?? run.end.event;
   const p = run.end?.event.payload ?? {};
   const findings = [run.index, run.end?.index].filter(Number.isInteger).flatMap((index) => panel?.findingsAt?.(index)
@@ -131,7 +131,7 @@ function secrets(run) {
     .filter((one) => one && one.count > 0);
   if (found.length === 0) return null;
   return h('p', { class: 'quiet' }, 'Secrets were replaced before anything was stored: ',
-    found.map((one, at) => [at > 0 ? ', ' : null, shown(one.rule, 60), ` ${one.count}×`]), '.');
+    found.map((one, at) => [at > 0 ? ', ' : null, shown(one.rule, 60), ` ${words(one.count)}×`]), '.');
 }
 
 function files(source, run) {

@@ -2,7 +2,7 @@
 // answered, the files that it wrote, the questions that it asked and their answers.
 
 import { get } from './api.mjs';
-import { badge, count, counted, h, hash, notice, shown, size, span, time } from './dom.mjs';
+import { badge, count, counted, h, hash, notice, own, shown, size, span, time } from './dom.mjs';
 import { link } from './route.mjs';
 
 const TYPES = ['step_dispatched', 'step_skipped', 'step_answered', 'files_applied', 'step_escalated', 'answer_given'];
@@ -79,7 +79,7 @@ const SHOWS = {
 };
 
 function happening(id, item, kept) {
-  return SHOWS[item.event.event_type]?.(id, item, kept) ?? head(id, item, shown(item.event.event_type, 80));
+  return own(SHOWS, item.event.event_type)?.(id, item, kept) ?? head(id, item, shown(item.event.event_type, 80));
 }
 
 function artifact(id, text, event, name) {
@@ -147,7 +147,7 @@ const ASKED = {
 function escalated(id, item) {
   const { payload } = item.event;
   return [
-    head(id, item, badge('warn', ASKED[payload.reason] ?? 'asks'),
+    head(id, item, badge('warn', own(ASKED, payload.reason) ?? 'asks'),
       payload.deadline ? [' until ', time(payload.deadline)] : null),
     payload.question ? h('p', { class: 'said' }, shown(text(payload.question), 10_000)) : null,
   ];

@@ -58,9 +58,9 @@ function named(event) {
 }
 
 /**
- * A view that is drawn from gathered events: `draw(items)` gives its nodes. Draws again when more is
- * asked for, and when `again()` is called because the trace has grown. Where the view leaves out some of what
- * was gathered, `narrowed()` says how many of how many it shows.
+ * A view that is drawn from gathered events: `draw(items, more)` gives its nodes; `more` says that some are not read
+ * yet. Draws again when more is asked for, and when `again()` is called because the trace has grown. Where the view
+ * leaves out some of what was gathered, `narrowed()` says how many of how many it shows.
  */
 export function gathered(source, types, draw, { context, panel, what, narrowed = () => null }) {
   const controller = new AbortController();
@@ -86,7 +86,7 @@ export function gathered(source, types, draw, { context, panel, what, narrowed =
     const { items, matched } = gatherer;
     drawnFindings = findings();
     sayCount();
-    replace(body, draw(items), gatherer.more
+    replace(body, draw(items, gatherer.more), gatherer.more
       ? h('button', { type: 'button', class: 'more-button', onclick: () => load(gatherer) },
         `Read ${count(Math.min(PAGE, matched - items.length))} more`) : null);
   };

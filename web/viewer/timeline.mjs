@@ -1,7 +1,7 @@
 // The timeline of a trace: one row for each event, a lane for each role, four badges whose state comes
 // from the verdict, and always how many of how many are shown and verified.
 
-import { badge, count, counted, failure, h, notice, plain, replace, shown, time } from './dom.mjs';
+import { badge, count, counted, failure, h, notice, own, plain, replace, shown, time, words } from './dom.mjs';
 import {
   BADGES, ROLES, colourOf, letterOf, sentence, tone, typeWords,
 } from './events.mjs';
@@ -34,9 +34,9 @@ const cell = (name, attrs, ...children) => h('div', { class: `vcell e-${name}`, 
 function laneCell(event, lanes) {
   const role = event?.actor?.role;
   const at = lanes.indexOf(role);
-  return cell('lanes', { 'aria-label': plain(role ? `${role} ${event.actor.agent_id ?? ''}` : 'nobody', 80) },
+  return cell('lanes', { 'aria-label': plain(role ? `${words(role)} ${words(event.actor.agent_id)}` : 'nobody', 80) },
     lanes.map((lane, place) => h('span', { class: `lane ${place === at ? colourOf(lane) : ''}`, 'aria-hidden': 'true' },
-      place === at ? h('span', { class: 'dot', title: plain(`${lane}: ${event.actor.agent_id ?? ''}`, 120) },
+      place === at ? h('span', { class: 'dot', title: plain(`${lane}: ${words(event.actor.agent_id)}`, 120) },
         letterOf(lane))
         : null)),
     at < 0 && role ? h('span', { class: 'lane role-none', 'aria-hidden': 'true' }, h('span', { class: 'dot' }, '?'))
@@ -86,7 +86,7 @@ export function timeline(source, about, route, context, panel, early = null) {
   let following = false;
   let shorter = 0;
   const commands = new Commands(source);
-  const lanes = LANES[about.kind] ?? ROLES;
+  const lanes = own(LANES, about.kind) ?? ROLES;
   const change = (name, value) => {
     const next = new URLSearchParams(params);
     next.delete(name);

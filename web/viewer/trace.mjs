@@ -5,23 +5,27 @@ import { live } from './api.mjs';
 import { claimsView } from './claims.mjs';
 import { decisionsView } from './decisions.mjs';
 import {
-  badge, counted, failure, h, hash, notice, plain, replace, shown, size, span, time,
+  badge, counted, failure, h, hash, notice, own, plain, replace, shown, size, span, time,
 } from './dom.mjs';
 import { executionsView } from './executions.mjs';
 import { reportView } from './report.mjs';
 import { link } from './route.mjs';
 import { sourceOf } from './source.mjs';
+import { statesView } from './states.mjs';
 import { firstPage, legend, timeline } from './timeline.mjs';
 import { readable, statusBadge, titleOf, verdictBadge } from './traces.mjs';
 
 const VIEWS = [
-  ['timeline', 'Timeline'], ['claims', 'Claims'], ['decisions', 'Decisions'], ['executions', 'Executions'],
+  ['timeline', 'Timeline'], ['states', 'States'], ['claims', 'Claims'], ['decisions', 'Decisions'], ['executions', 'Executions'],
   ['report', 'Report'],
 ];
 const SETTLED = 700;
 const ULID = /^[0-7][0-9a-hjkmnp-tv-z]{25}$/;
 
-const viewOf = (params) => (VIEWS.some(([name]) => name === params.get('view')) ? params.get('view') : 'timeline');
+// Proposals and intents are in sessions and recordings; where work and flows stand is on their own pages.
+const viewsOf = (about) => VIEWS.filter(([name]) => name !== 'states' || !['work', 'flow'].includes(about.kind));
+const viewOf = (params, views = VIEWS) => (views.some(([name]) => name === params.get('view')) ? params.get('view')
+  : 'timeline');
 
 /** Shows the page. */
 export async function show(main, route, context) {
@@ -37,7 +41,8 @@ export async function show(main, route, context) {
   let about = await source.about();
   context.title(plain(titleOf(about), 80));
   const head = h('header', { class: 'trace-head' });
-  const tabs = VIEWS.map(([one, title]) => [one,
+  const views = viewsOf(about);
+  const tabs = views.map(([one, title]) => [one,
     h('a', { href: link(source.base, one === 'timeline' ? {} : { view: one }) }, title)]);
   const body = h('div', { class: 'view' });
   const side = h('aside', { class: 'side', 'aria-label': 'Verdict' });
@@ -46,7 +51,7 @@ export async function show(main, route, context) {
   let name = null;
 
   const open = (next) => {
-    const wanted = viewOf(next.params);
+    const wanted = viewOf(next.params, views);
     for (const [one, anchor] of tabs) {
       if (one === wanted) anchor.setAttribute('aria-current', 'page');
       else anchor.removeAttribute('aria-current');
@@ -57,7 +62,7 @@ export async function show(main, route, context) {
     }
     view?.close?.();
     name = wanted;
-    const make = { timeline, claims: claimsView, decisions: decisionsView, executions: executionsView,
+    const make = { timeline, states: statesView, claims: claimsView, decisions: decisionsView, executions: executionsView,
       report: reportView };
     view = make[wanted](source, about, next, context, panel, early);
     early = null;
@@ -299,6 +304,6 @@ function linkOf(name, value) {
       : String(id ?? '');
     return [shown(name.replaceAll('_', ' '), 40), ': ', shown(words, 200)];
   }
-  return [h('a', { href: link(`${PLACES[name] ?? '/traces/'}${id}`), title: id }, shown(name, 40), ` …${id.slice(-6)}`),
+  return [h('a', { href: link(`${own(PLACES, name) ?? '/traces/'}${id}`), title: id }, shown(name, 40), ` …${id.slice(-6)}`),
     rest.length > 0 ? [' (', shown(rest.map(([key, item]) => `${key} ${item}`).join(', '), 120), ')'] : null];
 }

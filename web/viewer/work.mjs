@@ -1,28 +1,23 @@
-// The board of work items by phase, with leases that run down. An item of its own: work_item.mjs.
+// The board of work items by phase, with leases that run down. Each column is read in pages, so that a board of
+// many thousand items is there at once; how many stand in a phase is the server's count of all. An item of its
+// own: work_item.mjs.
 
 import { get, live } from './api.mjs';
 import { badge, count, counted, failure, h, plain, replace, shown, time } from './dom.mjs';
-import { link } from './route.mjs';
+import { searchField } from './filter.mjs';
+import { PHASES, phaseName } from './phases.mjs';
+import { go, link } from './route.mjs';
 import { Clock, coalesced, left } from './work_clock.mjs';
 import { showItem } from './work_item.mjs';
 
-/** The phases in the order in which an item goes through them; BLOCKED can follow any. */
-export const PHASES = ['DRAFT', 'IMPLEMENTATION', 'CI_PENDING', 'READY_FOR_REVIEW', 'REVIEW', 'READY_FOR_MERGE',
-  'COMPLETED', 'BLOCKED'];
-
-const NAMES = {
-  DRAFT: 'Draft', IMPLEMENTATION: 'Implementation', CI_PENDING: 'CI pending', READY_FOR_REVIEW: 'Ready for review',
-  REVIEW: 'Review', READY_FOR_MERGE: 'Ready for merge', COMPLETED: 'Completed', BLOCKED: 'Blocked',
-};
 const FIRST_SHOWN = 40;
 const MORE = 200;
-
-/** A phase in words. */
-export const phaseName = (phase) => NAMES[phase] ?? plain(phase ?? 'no phase', 40);
+// The most that the server gives at once.
+const PAGE = 500;
 
 /** Shows the board, or one item. */
 export function show(main, route, context) {
-  return route.names.id ? showItem(main, route.names.id, context) : showBoard(main, context);
+  return route.names.id ? showItem(main, route.names.id, context) : showBoard(main, route, context);
 }
 
 /** Who holds an item and for how long, or that nobody does. */
@@ -55,61 +50,122 @@ function card(item, clock) {
       item.attempts > 1 ? ` · ${counted(item.attempts, 'attempt')}` : null));
 }
 
-function column(phase, items, clock, shownItems, more) {
-  const rows = items.slice(0, shownItems);
-  const rest = items.length - rows.length;
-  const label = `${phaseName(phase)}: ${counted(items.length, 'item')}`;
-  return h('section', { class: 'column', 'aria-label': label, 'data-phase': phase },
-    h('h2', null, phaseName(phase), ' ', h('span', { class: 'column-count' }, count(items.length))),
-    items.length === 0 ? h('p', { class: 'quiet column-empty' }, 'nothing')
-      : h('ul', null, rows.map((item) => card(item, clock))),
-    rest > 0 ? h('button', { type: 'button', onclick: more }, `Show more (${count(rest)} not shown)`) : null);
+/** One phase: as many of its items as the reader has asked for. */
+class Column {
+  #drawn = null;
+  #turn = 0;
+
+  constructor(phase, clock, onMore) {
+    Object.assign(this, { phase, clock, wanted: FIRST_SHOWN, items: [], matched: 0 });
+    this.heading = h('h2', null);
+    this.list = h('ul', null);
+    this.below = h('div', { class: 'column-below' });
+    this.element = h('section', { class: 'column', 'data-phase': phase }, this.heading, this.list, this.below);
+    this.onMore = onMore;
+  }
+
+  /** Reads what is to be shown anew. Finished items grow without end: the newest come first. */
+  async load(text) {
+    this.#turn += 1;
+    const own = this.#turn;
+    const order = this.phase === 'COMPLETED' ? 'newest' : 'oldest';
+    const items = [];
+    let page;
+    do {
+      const limit = Math.min(PAGE, this.wanted - items.length);
+      page = await get('/work', { phase: [this.phase], text, order, offset: items.length, limit });
+      items.push(...page.items);
+    } while (items.length < this.wanted && items.length < page.matched && page.items.length > 0);
+    // Whoever was asked later knows more.
+    if (own === this.#turn) Object.assign(this, { items, matched: page.matched });
+    return page;
+  }
+
+  /** Draws it where it is not as it was. A click for more leads on to the first of what has come. */
+  draw() {
+    const now = JSON.stringify([this.items, this.matched]);
+    if (now === this.#drawn) return;
+    this.#drawn = now;
+    const focused = this.element.contains(document.activeElement)
+      ? document.activeElement.closest('[data-item]')?.dataset.item : null;
+    const rest = this.matched - this.items.length;
+    this.element.setAttribute('aria-label', `${phaseName(this.phase)}: ${counted(this.matched, 'item')}`);
+    replace(this.heading, phaseName(this.phase), ' ', h('span', { class: 'column-count' }, count(this.matched)));
+    replace(this.list, this.items.map((item) => card(item, this.clock)));
+    this.list.hidden = this.items.length === 0;
+    replace(this.below, this.matched === 0 ? h('p', { class: 'quiet column-empty' }, 'nothing') : null,
+      rest > 0 ? h('button', { type: 'button', onclick: () => this.#more() },
+        `Show ${count(Math.min(MORE, rest))} more (${count(rest)} not shown)`) : null);
+    if (focused) this.#focus(focused);
+  }
+
+  async #more() {
+    const before = this.items.length;
+    this.wanted = before + MORE;
+    await this.onMore(this);
+    this.#focus(this.items[before]?.item);
+  }
+
+  #focus(item) {
+    if (item) this.list.querySelector(`[data-item="${CSS.escape(item)}"] a`)?.focus();
+  }
 }
 
 const NOTHING = () => h('p', null, 'There is no work item. Open one with ',
   h('code', null, 'countersign work open "what is to be done"'), '.');
 
-async function showBoard(main, context) {
+const textOf = (route) => route.params.get('text') ?? '';
+
+async function showBoard(main, route, context) {
   context.title('Work');
+  let text = textOf(route);
+  let known = false;
   const clock = new Clock();
-  const summary = h('p', { class: 'quiet', id: 'work-summary' });
+  const summary = h('p', { class: 'quiet', id: 'work-summary', role: 'status' });
+  const trouble = h('div');
   const board = h('div', { class: 'board' });
-  const limits = new Map();
-  let found = null;
-  const draw = () => {
-    const focused = document.activeElement?.closest?.('[data-item]')?.dataset.item;
-    const columns = [...new Set([...PHASES, ...found.items.map((item) => item.phase)])];
-    replace(board, found.items.length === 0 ? NOTHING() : columns.map((phase) => {
-      // Finished items grow without end: the newest come first.
-      const items = found.items.filter((item) => item.phase === phase);
-      if (phase === 'COMPLETED') items.reverse();
-      const limit = limits.get(phase) ?? FIRST_SHOWN;
-      return column(phase, items, clock, limit, () => {
-        limits.set(phase, limit + MORE);
-        draw();
-      });
-    }));
-    const held = found.items.filter((item) => item.holder && !item.expired).length;
-    const blocked = found.items.filter((item) => item.phase === 'BLOCKED').length;
-    summary.textContent = `${counted(found.items.length, 'item')}, ${count(held)} held, ${count(blocked)} blocked`;
-    if (focused) board.querySelector(`[data-item="${CSS.escape(focused)}"] a`)?.focus();
+  const tell = (page) => {
+    known = true;
+    clock.set(page.now);
+    const sum = (name) => page.phases.reduce((all, one) => all + one[name], 0);
+    const blocked = page.phases.find((one) => one.phase === 'BLOCKED')?.items ?? 0;
+    const items = text === '' ? counted(page.total, 'item') : `${count(sum('items'))} of ${counted(page.total, 'item')}`;
+    summary.textContent = `${items}, ${count(sum('held'))} held, ${count(blocked)} blocked`;
+    replace(trouble, page.total === 0 ? NOTHING() : null);
+    board.hidden = page.total === 0;
   };
-  const load = coalesced(async () => {
+  const read = async (some) => {
     try {
-      found = await get('/work');
+      const pages = await Promise.all(some.map((column) => column.load(text)));
+      tell(pages.at(-1));
+      for (const column of some) column.draw();
     } catch (error) {
-      if (found === null) replace(board, failure(error, load));
-      return;
+      if (!known) replace(trouble, failure(error, load));
+      else if (error.status !== 401) replace(trouble, failure(error));
     }
-    clock.set(found.now);
-    draw();
+  };
+  const columns = PHASES.map((phase) => new Column(phase, clock, (column) => read([column])));
+  const load = coalesced(() => read(columns));
+  const search = searchField({
+    label: 'Search in the work items', placeholder: 'Search the items  ( / )', value: text,
+    onChange: (now) => go('/work', now === '' ? {} : { text: now }, { replace: true }),
   });
-  replace(main, h('h1', null, 'Work'), summary, board);
+  replace(board, columns.map((column) => column.element));
+  replace(main, h('h1', null, 'Work'), h('div', { class: 'filters' }, search.element), summary, trouble, board);
   await load();
   context.announce(plain(summary.textContent));
   const close = live({}, { work: load, hello: load });
-  return () => {
-    close();
-    clock.close();
+  return {
+    update(next) {
+      text = textOf(next);
+      search.set(text);
+      for (const column of columns) column.wanted = FIRST_SHOWN;
+      load();
+    },
+    close() {
+      close();
+      clock.close();
+      search.close();
+    },
   };
 }

@@ -86,7 +86,7 @@ fn without_a_terminal_it_is_printed_once() {
     let shown: Vec<&str> = shown.lines().filter(|line| !line.contains("opens: ")).collect();
     assert_snapshot!(shown.join("\n"), @r#"
     QUESTIONS (1)
-      file_delete (critical), waits for $AGE
+      waits for $AGE, critical: file_delete
         countersign approve $QUESTION --yes (or --no)
     RUNNING (1)
       recording tidy up              recorder  $AGE asks a person about file_delete doomed
@@ -103,6 +103,48 @@ fn without_a_terminal_it_is_printed_once() {
       04:05:06 $TRACE recorder  begins: tidy up
     "#);
     assert_eq!(place.run(&["watch", "--once"]).code, 0);
+}
+
+/// On a long board the first rows of the screen are all that is seen of it.
+#[test]
+fn what_is_held_stands_before_what_nobody_works_on() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    for label in ["W-1", "W-2", "W-3"] {
+        let opened = place.run(&["work", "open", "Mend the roof", "--label", label]);
+        assert_eq!(opened.code, 0, "{opened}");
+    }
+    let mut claim = place.command(&["work", "claim", "W-3", "--as", "ana", "--for", "1h"]);
+    let claimed = claim.env("AGENT_EXIT_PROTOCOL_ENABLED", "true").output().unwrap();
+    assert!(claimed.status.success(), "{claimed:?}");
+    let seen = place.run(&["watch", "--json"]).answer();
+    let labels: Vec<_> = (0..3).map(|at| seen["work"][at]["label"].clone()).collect();
+    assert_eq!(labels, ["W-3", "W-1", "W-2"]);
+}
+
+#[test]
+fn that_a_person_unblocked_an_item_is_told_with_what_it_was() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let work = |arguments: &[&str], stdin: &[u8]| {
+        let mut command = place.command(&[&["work"], arguments].concat());
+        command.env("AGENT_EXIT_PROTOCOL_ENABLED", "true");
+        let screen = crate::binary::run_with(command, stdin);
+        assert_eq!(screen.code, 0, "{screen}");
+        screen
+    };
+    work(&["open", "Mend the roof", "--label", "ROOF-1"], b"");
+    let claimed = work(&["claim", "ROOF-1", "--as", "ana", "--json"], b"");
+    let lease: serde_json::Value = serde_json::from_slice(&claimed.stdout).unwrap();
+    let signal = b"{\"protocol\":\"apm2_agent_exit\",\"version\":\"1.0.0\",\
+        \"phase_completed\":\"DRAFT\",\"exit_reason\":\"blocked\",\"notes\":\"which roof?\"}";
+    let (epoch, session) = (lease["epoch"].to_string(), lease["session_id"].as_str().unwrap());
+    work(&["exit", "ROOF-1", "--lease", &epoch, "--session", session], signal);
+    work(&["unblock", "ROOF-1", "--reason", "the red one"], b"");
+    let seen = place.run(&["watch", "--json"]).answer();
+    let decided = &seen["decisions"][0];
+    assert_eq!((&decided["ruling"], &decided["by"]), (&"allowed".into(), &"person".into()));
+    assert_eq!(decided["action"], "unblock Mend the roof, back to DRAFT");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The viewer: ten thousand traces listed by its API, and a trace of a hundred thousand events in a
-//! real browser.
+//! The viewer: ten thousand traces and work items listed by its API, and a trace of a hundred
+//! thousand events in a real browser.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use countersign_format::exit::WorkPhase;
 use countersign_testkit::second_reader::{node, repository};
 use serde_json::Value;
 
@@ -18,8 +19,9 @@ use super::{Measured, Target, long};
 use crate::product;
 
 const TRACES: usize = 10_000;
-/// Traces of one request.
+/// Traces of one request, and work items of one phase.
 const PAGE: usize = 500;
+const COLUMN: usize = 40;
 const EVENTS: u64 = 100_000;
 const LIST_MILLISECONDS_MAX: f64 = 200.0;
 const PAINT_MILLISECONDS_MAX: f64 = 1_000.0;
@@ -27,15 +29,15 @@ const PAINT_MILLISECONDS_MAX: f64 = 1_000.0;
 const HEAP_GROWTH_MAX: f64 = 16e6;
 
 pub(super) fn measure() -> Result<Vec<Measured>, String> {
-    let mut measured = vec![listing()?];
+    let board = Board::with("viewer-many", TRACES)?;
+    let viewer = Viewer::start(&board.store(), &board.config())?;
+    let mut measured = vec![listing(&viewer)?, phases(&viewer)?];
     measured.extend(paint()?);
     Ok(measured)
 }
 
 /// All traces of a large workspace, page after page.
-fn listing() -> Result<Measured, String> {
-    let board = Board::with("viewer-many", TRACES)?;
-    let viewer = Viewer::start(&board.store(), &board.config())?;
+fn listing(viewer: &Viewer) -> Result<Measured, String> {
     // The first answer waits for the index.
     viewer.get("/traces?limit=1")?;
     let taken = best_of(5, Clock::Wall, || {
@@ -52,6 +54,26 @@ fn listing() -> Result<Measured, String> {
     })?;
     Ok(Measured {
         name: "viewer-list",
+        value: milliseconds(taken),
+        unit: "ms",
+        bound: LIST_MILLISECONDS_MAX,
+        target: Target::AtMost(1.0),
+    })
+}
+
+/// The board as the page asks for it: the first items of every phase.
+fn phases(viewer: &Viewer) -> Result<Measured, String> {
+    let taken = best_of(5, Clock::Wall, || {
+        WorkPhase::NAMES.into_iter().try_for_each(|phase| {
+            let page = viewer.get(&format!("/work?phase={phase}&limit={COLUMN}"))?;
+            match page.get("total").and_then(Value::as_u64) {
+                Some(total) if total == TRACES as u64 => Ok(()),
+                other => Err(format!("the board has {other:?} items")),
+            }
+        })
+    })?;
+    Ok(Measured {
+        name: "viewer-board",
         value: milliseconds(taken),
         unit: "ms",
         bound: LIST_MILLISECONDS_MAX,

@@ -4,6 +4,7 @@
 //! alone, may be deleted at any time, and is never the truth: nothing is decided or verified by it.
 //! Where it cannot be kept in its file, it is made in memory.
 
+mod board;
 mod catch_up;
 mod find;
 mod place;
@@ -17,6 +18,7 @@ use rusqlite::Connection;
 
 use crate::store::StoreError;
 use crate::workspace::Workspace;
+pub use board::{BoardPage, BoardQuery, PhaseCount};
 pub use find::{TracePage, TraceQuery};
 pub use place::INDEX_NAME;
 pub use rows::TraceRow;

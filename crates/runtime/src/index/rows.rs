@@ -314,12 +314,12 @@ pub(super) fn traces(connection: &Connection) -> rusqlite::Result<Vec<TraceRow>>
     connection.prepare(&format!("{SELECT_TRACES} ORDER BY id"))?.query_map([], trace)?.collect()
 }
 
-const SELECT_ITEMS: &str =
+pub(super) const SELECT_ITEMS: &str =
     "SELECT id, label, title, phase, blocked_from, holder, session_id, epoch,
     expires_at, phase_since, attempts, by_hand, opened_at, pr_url, blocked_reason,
     clock_last, clock_ahead FROM work_items";
 
-fn item(row: &Row<'_>) -> rusqlite::Result<WorkRow> {
+pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<WorkRow> {
     Ok(WorkRow {
         id: parsed(row, 0)?,
         label: row.get(1)?,

@@ -88,7 +88,7 @@ pub struct Overview {
     pub questions: Vec<Question>,
     /// The last decisions, the newest first.
     pub decisions: Vec<SeenDecision>,
-    /// Work items that are not completed.
+    /// Work items that are not completed: held ones first, then blocked ones, then by phase.
     pub work: Vec<WorkRow>,
     /// The last events of all traces, the newest first.
     pub events: Vec<SeenEvent>,
@@ -216,7 +216,16 @@ fn arrange(seen: &mut Overview, now: Timestamp) {
     seen.events.reverse();
     seen.events.sort_by_key(|event| std::cmp::Reverse(event.at));
     seen.events.truncate(TOLD_MAX);
-    seen.work.sort_by_key(|item| (item.phase, item.phase_since, item.id));
+    seen.work.sort_by_key(|item| (urgency(item), item.phase, item.phase_since, item.id));
     seen.unreadable.sort_unstable();
     seen.unreadable.dedup_by(|a, b| a.0 == b.0);
+}
+
+/// Where much lies about, what somebody works on or waits for must not be lost among it.
+fn urgency(item: &WorkRow) -> u8 {
+    match (&item.holder, item.phase) {
+        (Some(_), _) => 0,
+        (None, WorkPhase::Blocked) => 1,
+        (None, _) => 2,
+    }
 }

@@ -91,7 +91,7 @@ impl TraceTail {
                 replica::belongs(LedgerId::Trace(row.id), &event).map(|()| event)
             });
             match event {
-                Ok(event) => ask |= self.take(workspace, row.kind, &event),
+                Ok(event) => ask |= self.take(workspace, row, &event),
                 Err(why) => self.unreadable = Some(why),
             }
         }
@@ -111,12 +111,14 @@ impl TraceTail {
     }
 
     /// Takes in an event, and says whether it can have changed what waits for a person.
-    fn take(&mut self, workspace: &Workspace, kind: Option<TraceKind>, event: &Event) -> bool {
+    fn take(&mut self, workspace: &Workspace, row: &TraceRow, event: &Event) -> bool {
         let seq = event.seq.unwrap_or_default();
         match event.event_type {
             EventType::ToolIntentSigned | EventType::ProposalCreated | EventType::StepEscalated => {
                 self.name(seq, action_of(workspace, event));
             }
+            // No earlier event asks whether a blocked item goes on.
+            EventType::WorkUnblocked => self.name(seq, unblocking(row, event)),
             // What a start is called, its end is called too.
             EventType::ToolExecutionStarted => {
                 if let Some(name) = self.called(event) {
@@ -125,7 +127,7 @@ impl TraceTail {
             }
             _ => {}
         }
-        let called = self.called(event);
+        let called = self.actions.get(&seq).cloned().or_else(|| self.called(event));
         if let Some(heard) = heard(event) {
             push(
                 &mut self.decisions,
@@ -140,16 +142,15 @@ impl TraceTail {
                 },
             );
         }
-        let own = self.actions.get(&seq).cloned();
         push(
             &mut self.events,
             EVENTS_MAX,
             SeenEvent {
                 at: event.created_at,
                 trace_id: event.trace_id.clone(),
-                kind,
+                kind: row.kind,
                 role: event.actor.role.as_str(),
-                sentence: sentence(event, own.or(called).as_deref()),
+                sentence: sentence(event, called.as_deref()),
             },
         );
         matches!(
@@ -172,6 +173,12 @@ impl TraceTail {
             members.into_iter().find_map(|name| event.payload.get(name)?.get("seq")?.as_u64());
         seq.and_then(|seq| self.actions.get(&seq)).cloned()
     }
+}
+
+/// What it is called that a blocked item goes on.
+fn unblocking(row: &TraceRow, event: &Event) -> String {
+    let phase = event.payload.get("phase").and_then(serde_json::Value::as_str).unwrap_or("?");
+    format!("unblock {}, back to {phase}", row.title.as_deref().unwrap_or("a work item"))
 }
 
 fn push<T>(kept: &mut VecDeque<T>, most: usize, one: T) {

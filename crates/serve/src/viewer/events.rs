@@ -17,8 +17,9 @@ pub(super) const PAGE_MAX: u64 = 200;
 /// Bytes of an action that is shown whole, and reasons of a decision.
 const ACTION_BYTES_MAX: usize = 16 << 10;
 const REASONS_MAX: usize = 50;
-/// Where a decision on something that was proposed is recorded.
-const DECISIONS: [&str; 3] = ["proposal_reviewed", "tool_intent_reviewed", "answer_given"];
+/// Where a decision on something that was proposed, or that waited for a person, is recorded.
+const DECISIONS: [&str; 4] =
+    ["proposal_reviewed", "tool_intent_reviewed", "answer_given", "work_unblocked"];
 /// Where an action is recorded: done, or refused.
 const ACTIONS: [&str; 3] =
     ["tool_execution_completed", "tool_execution_failed", "tool_intent_reviewed"];
@@ -126,18 +127,22 @@ fn decision(index: u64, event: &Value, view: &LedgerView) -> io::Result<Value> {
     let of_subject = |name: &str| {
         about.pointer(&format!("/payload/{name}")).and_then(Value::as_str).map(str::to_owned)
     };
-    // A plan's review has a rationale and conditions where an intent's has reasons.
+    // A plan's review has a rationale and conditions where an intent's has reasons, and a person's
+    // word has one reason.
+    let own = ["rationale", "reason"].into_iter().filter_map(|name| payload.get(name)?.as_str());
     let listed = ["reasons", "conditions"].into_iter().filter_map(|name| payload.get(name));
-    let listed = listed.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
-    let rationale = payload.get("rationale").and_then(Value::as_str);
-    let reasons: Vec<&str> = rationale.into_iter().chain(listed).take(REASONS_MAX).collect();
+    let listed = listed.filter_map(Value::as_array).flatten();
+    let listed = listed.filter_map(|one| one.get("text").unwrap_or(one).as_str());
+    let reasons: Vec<&str> = own.chain(listed).take(REASONS_MAX).collect();
+    let unblocked = member(event, "/event_type") == "work_unblocked";
+    let word = unblocked.then(|| "unblocked".to_owned()).or_else(|| text("decision"));
     Ok(json!({
         "index": index,
         "event_id": member(event, "/event_id"),
         "created_at": member(event, "/created_at"),
         "role": member(event, "/actor/role"),
         "agent_id": member(event, "/actor/agent_id"),
-        "decision": text("decision").or_else(|| Some(payload.get("answer")?.to_string())),
+        "decision": word.or_else(|| Some(payload.get("answer")?.to_string())),
         "reasons": reasons,
         "channel": text("channel"),
         "subject": subject,

@@ -95,17 +95,20 @@ pub(super) fn list(desk: &Desk, asked: &Asked) -> Result<Response, ApiFailure> {
         to: asked.time("to")?,
         only: None,
         except: Vec::new(),
-        oldest_first: match asked.one("order")? {
-            None | Some("newest") => false,
-            Some("oldest") => true,
-            Some(other) => {
-                return Err(ApiFailure::bad(format!("`order` is newest or oldest, not `{other}`")));
-            }
-        },
+        oldest_first: oldest_first(asked.one("order")?)?,
         offset,
         limit,
     };
     page(desk, &by_verdict(desk, asked.one("verdict")?, query)?)
+}
+
+/// Whether the oldest come first; the newest do if nothing is said.
+pub(super) fn oldest_first(order: Option<&str>) -> Result<bool, ApiFailure> {
+    match order {
+        None | Some("newest") => Ok(false),
+        Some("oldest") => Ok(true),
+        Some(other) => Err(ApiFailure::bad(format!("`order` is newest or oldest, not `{other}`"))),
+    }
 }
 
 /// Narrows a query to traces with such a verdict. Those without one are verified by and by.

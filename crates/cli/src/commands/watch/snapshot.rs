@@ -97,7 +97,7 @@ fn runs(trace: &SeenTrace, now: Timestamp) -> String {
 fn asked(question: &Question, now: Timestamp) -> Vec<Told> {
     let risk = match question.risk.as_str() {
         "" => String::new(),
-        risk => format!(" ({risk})"),
+        risk => format!(", {risk}"),
     };
     let left = match question.deadline {
         Some(deadline) => {
@@ -107,8 +107,17 @@ fn asked(question: &Question, now: Timestamp) -> Vec<Told> {
         None => String::new(),
     };
     let waits = age(question.asked_at, now);
+    // A tool of an outside agent may be called `shell`: what it would run is what is asked about.
+    let command = question.request.as_ref().and_then(|request| request.command.as_deref());
+    let what = match command {
+        Some(command) if !question.title.contains(command) => {
+            format!("{}: {command}", question.title)
+        }
+        _ => question.title.clone(),
+    };
     vec![
-        told(Tone::Urgent, format!("{}{risk}, waits for {waits}{left}", question.title)),
+        // What is cut off on a narrow screen is the end of the action, which the answer shows whole.
+        told(Tone::Urgent, format!("waits for {waits}{left}{risk}: {what}")),
         told(Tone::Below, answer_with(question)),
     ]
 }

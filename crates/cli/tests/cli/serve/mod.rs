@@ -5,3 +5,4 @@ mod api;
 mod browser;
 mod door;
 mod viewer;
+mod work;
