@@ -186,7 +186,7 @@ pub struct Warning {
     pub message: String,
 }
 
-/// How often people approved an intent, by the channel that the approval names.
+/// How often people approved something, by the channel that the approval names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approvals {
     /// With a key that is protected by a passphrase.
@@ -357,7 +357,7 @@ pub(crate) static WARNING: Fields = Fields {
 
 static APPROVALS: Fields = Fields {
     name: "Approvals",
-    doc: "How often people approved an intent, by the channel that the approval names.",
+    doc: "How often people approved something, by the channel that the approval names.",
     fields: &[
         req("protected_key", COUNT),
         req("unprotected_key", COUNT),

@@ -130,7 +130,10 @@ impl Rack {
         first.wait_for_acks(1);
         let Some(recording) = first.told().begun.map(|id| id.to_string()) else {
             let (status, told) = first.finish();
-            return Err(format!("the writer begins nothing, ended with {status}: {:?}", told.errors));
+            return Err(format!(
+                "the writer begins nothing, ended with {status}: {:?}",
+                told.errors
+            ));
         };
         let mut writers = vec![first];
         for name in 0..dice.below(3) {

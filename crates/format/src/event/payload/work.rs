@@ -44,6 +44,7 @@ pub(super) static LEASE_GRANTED: Fields = table(
         req("epoch", SIZE),
         req("phase", PHASE),
         req("expires_at", Shape::Time),
+        opt("by_hand", Shape::Bool),
         opt("ci", Shape::Bool),
         opt("descriptor_only", Shape::Bool),
     ],
