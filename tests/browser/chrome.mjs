@@ -216,10 +216,11 @@ export class Page {
     }
   }
 
-  #requested({ requestId, request: { url, method } }, session) {
+  #requested({ requestId, loaderId, type, request: { url, method } }, session) {
     keep(this.requests, { url, method });
-    // What is live never ends.
-    if (!url.includes('/live') && url.startsWith('http')) this.#pending.add(`${session} ${requestId}`);
+    // What is live never ends, and the end of a worker's own script is not told by every version of the browser.
+    const untold = url.includes('/live') || (type === 'Script' && loaderId === '' && session === this.#session);
+    if (!untold && url.startsWith('http')) this.#pending.add(`${session} ${requestId}`);
     this.#told();
   }
 
