@@ -291,10 +291,10 @@ impl Stage {
             }
             Part::Claim => {
                 let item = self.done(&["work", "open", &format!("item {number}")])?;
-                let session = format!("session-of-claim-{number}");
-                let claim =
-                    ["work", "claim", &item, "--session", &session, "--for", "1s", "--as", "x"];
-                let mut heard = self.listen(&claim, kill, |_| Some(session.clone()))?;
+                // Whoever claims it is told so; of as many digits each, so that no name holds another.
+                let holder = format!("claimant-{number:09}");
+                let claim = ["work", "claim", &item, "--for", "1s", "--as", &holder];
+                let mut heard = self.listen(&claim, kill, |_| Some(holder.clone()))?;
                 heard.told.push(item);
                 Ok(heard)
             }
