@@ -3,7 +3,7 @@
 use countersign_testkit::mcp::StdioServer;
 use serde_json::{Value, json};
 
-use super::{change, connect, workspace};
+use super::{change, connect, connect_with, risky, workspace};
 
 /// The code of the error, and the id under which it came.
 fn refused(server: &mut StdioServer, line: &[u8]) -> (Value, Value) {
@@ -95,14 +95,19 @@ fn arguments_that_are_too_large_are_refused_by_name() {
 #[test]
 fn two_open_calls_cannot_have_one_id() {
     let place = workspace();
-    let mut server = connect(&place);
+    // The first stays open for as long as the client's user is asked.
+    let mut server = connect_with(&place, &json!({ "elicitation": {} }));
     let call = json!({
         "jsonrpc": "2.0", "id": "same", "method": "tools/call",
-        "params": { "name": "capseal_gate", "arguments": change(1) },
+        "params": { "name": "capseal_gate", "arguments": risky() },
     });
-    server.send(format!("{call}\n{call}"));
-    let mut codes = [server.next_message(), server.next_message()]
-        .map(|answer| answer["error"]["code"].as_i64().unwrap_or(0));
-    codes.sort_unstable();
-    assert_eq!(codes, [-32600, 0]);
+    server.send(call.to_string());
+    assert_eq!(server.next_message()["method"], json!("elicitation/create"));
+    assert_eq!(refused(&mut server, call.to_string().as_bytes()), (json!(-32600), json!("same")));
+    server.hang_up();
+    let answers: Vec<Value> =
+        server.rest().into_iter().filter(|message| message["id"] == json!("same")).collect();
+    let decisions: Vec<&Value> =
+        answers.iter().map(|answer| &answer["result"]["structuredContent"]["decision"]).collect();
+    assert_eq!(decisions, [&json!("flag")], "{answers:?}");
 }
