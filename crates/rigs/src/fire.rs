@@ -159,13 +159,17 @@ pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
         println!("  {ALL:<15}all of them, one after the other");
         return Ok(());
     };
-    let (mut failed, mut not_run) = (Vec::new(), Vec::new());
+    let (mut failed, mut not_run, mut cut_short) = (Vec::new(), Vec::new(), Vec::new());
     for rig in RIGS.iter().filter(|rig| name == ALL || name == rig.name) {
         println!("{}: seed {}", rig.name, order.seed);
-        let started = Instant::now();
+        let (started, deadline) = (Instant::now(), order.deadline());
         let ending = (rig.run)(&order);
         let seconds = started.elapsed().as_secs_f64();
         match ending {
+            Ok(Ending::Passed) if deadline.is_over() => {
+                println!("{}: nothing found until its time was over, {seconds:.1} s\n", rig.name);
+                cut_short.push(rig.name);
+            }
             Ok(Ending::Passed) => println!("{}: passed in {seconds:.1} s\n", rig.name),
             Ok(Ending::NotRun(why)) => {
                 println!("{}: not run: {why}\n", rig.name);
@@ -179,6 +183,9 @@ pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
     }
     if !not_run.is_empty() {
         println!("not run, and so not passed: {}", not_run.join(", "));
+    }
+    if !cut_short.is_empty() {
+        println!("not tried to the end: {}", cut_short.join(", "));
     }
     if failed.is_empty() { Ok(()) } else { Err(Failure::Chore(failed.join("\n"))) }
 }

@@ -45,11 +45,11 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
     println!("{:<20}{events:>8} events{:>9} bytes", "session", scene.ledger().len());
     let field = Field { scene: &scene, options: &options, log: &log };
     let deadline = order.deadline();
-    let mut missed = 0;
+    // Bytes are by far the most: they come last, so that a short time is spent on all the others.
+    let mut missed = field.every_kind(order, deadline);
     for change in Change::ALL {
         missed += field.every_byte(change, order, deadline);
     }
-    missed += field.every_kind(order, deadline);
     let twin = field.twin();
     println!("{:<20}{twin:>8} whitespaces not found", "twin that rewrites");
     match (missed, twin) {
@@ -70,7 +70,7 @@ enum Change {
 }
 
 impl Change {
-    const ALL: [Self; 3] = [Self::Substituted, Self::Deleted, Self::Inserted];
+    const ALL: [Self; 3] = [Self::Deleted, Self::Substituted, Self::Inserted];
 
     const fn as_str(self) -> &'static str {
         match self {
