@@ -15,7 +15,7 @@ export const OBJECTS = {
   Condition: [["id","1.0","name"],["text","1.0","text, not empty"]],
   EventRef: [["event_id","1.0","ULID"],["seq","1.0",{"from":0,"to":9007199254740991}]],
   FileFact: [["path","1.0","text, not empty"],["pointer",null,"text"],["exists","1.0","boolean"],["value",null,"any"],["missing",null,"text, not empty"]],
-  GateRecord: [["decision","1.0",{"one_of":["allow","ask","deny"]}],["enforced","1.0","boolean"],["request","1.0","hash"],["policy","1.0","hash"],["model",null,"hash"],["score",null,"number"],["cell",null,{"from":0,"to":1023}]],
+  GateRecord: [["decision","1.0",{"one_of":["allow","ask","deny"]}],["enforced","1.0","boolean"],["request","1.0","hash"],["policy","1.0","hash"],["model",null,"hash"],["score",null,"number"],["cell",null,{"from":0,"to":1023}],["reasons",null,{"list_of":"text"}]],
   LogPin: [["origin","1.0","text, not empty"],["size","1.0",{"from":1,"to":9007199254740991}],["head","1.0","hash"],["keys_head","1.0","hash"]],
   OnBehalfOf: [["agent_id","1.0","text, not empty"],["model",null,"text"],["client",null,"text"]],
   Participant: [["role","1.0",{"one_of":["planner","executor","critic","auditor"]}],["agent_id","1.0","text, not empty"],["kind","1.0",{"one_of":["built-in","command","prompt"]}],["command",null,{"list_of":"text"}]],

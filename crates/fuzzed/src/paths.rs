@@ -6,6 +6,7 @@ use countersign_format::path::{
     PROTECTED, PathFault, WorkspacePath, check_component, check_readable,
 };
 use countersign_format::risk::RiskClass;
+use countersign_format::text::to_nfc;
 use countersign_gate::guard::{Proposed, Strictness, judge};
 use countersign_gate::{Decision, relative_to, tidied};
 
@@ -25,7 +26,7 @@ pub(crate) const TARGET: Target = Target {
     tries: 15_000,
     words: "/·//·.·..·../·./·~·\\·:·://·C:· ·.git·.GIT·git~1·.git ·::$INDEX_ALLOCATION·\
         .countersign·\u{200d}·\u{ff0e}·\u{130}·\u{17f}·\u{212a}·CON·nul.txt·com\u{b9}·\
-        e\u{301}·\u{e9}·.env·id_rsa·.ssh/·a·\u{0}·\n·.mcp.json",
+        e\u{301}·\u{e9}·i\u{307}·.env·id_rsa·.ssh/·a·\u{0}·\n·.mcp.json",
 };
 
 fn holds(data: &[u8], parse: fn(&str) -> Result<WorkspacePath, PathFault>) {
@@ -58,7 +59,8 @@ fn one_file_in_any_case(text: &str) {
     let key = |text: &str| WorkspacePath::parse(text).map(|path| path.collision_key());
     let own = key(text);
     for other in [text.to_ascii_uppercase(), text.to_ascii_lowercase()] {
-        assert_eq!(key(&other), own, "the case of a letter makes another file");
+        // A capital letter may melt into one with the mark behind it where the small one does not.
+        assert_eq!(key(&to_nfc(&other)), own, "the case of a letter makes another file");
     }
 }
 

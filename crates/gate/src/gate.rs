@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use countersign_format::receipt::ActionType;
 use countersign_format::risk::RiskClass;
 
-use crate::guard::{self, Proposed, Strictness};
+use crate::guard::{self, Proposed};
 use crate::path::PlainPath;
 use crate::policy::{Circumstances, Policy, PolicyFault};
-use crate::risk::{self, Cell, DiffCounts, Estimate, Features, ModelFault, RiskModel};
+use crate::risk::{self, Cell, DiffCounts, Estimate, Features, ModelFault, Referee, RiskModel};
 use crate::{Decision, GateRequest, Reason, Verdict};
 
 /// Under which names the gate says that something it needs cannot be used.
@@ -127,7 +127,7 @@ impl Gate {
         let added = request.diff.as_deref().filter(|_| request.content.is_none()).map(added_lines);
         let (paths, doubts) = reach(request, diff);
         let proposed = proposed(request, &paths, added.as_deref());
-        let (guarded, class) = guard::weigh(&proposed, Strictness::Default);
+        let (guarded, class) = guard::weigh(&proposed, request.session.unwrap_or_default());
         let programs = request.command.as_deref().map(guard::programs).unwrap_or_default();
         let known = Circumstances { risk: class, programs: &programs, features, paths: &paths };
         let by_policy = match &self.policy {
@@ -135,7 +135,14 @@ impl Gate {
             Err(fault) => Reason::failed(POLICY, fault).into(),
         };
         let learned = match &self.model {
-            Ok(model) => risk::judge(model.as_ref(), features.cell(), class),
+            Ok(model) => {
+                let referee = match request.session {
+                    Some(_) if features.files_touched == 0 => Referee::CriticAlone,
+                    Some(_) => Referee::Critic,
+                    None => Referee::RiskClass,
+                };
+                risk::judge(model.as_ref(), features.cell(), class, referee)
+            }
             Err(fault) => Reason::failed(MODEL, fault),
         };
         let held = request.held.as_deref();
@@ -184,7 +191,7 @@ fn reach<'r>(
         let because = format!("some system takes this name for another file: {odd}");
         doubts.push(ask(SPELLING, because));
     }
-    let command = request.command.as_deref();
+    let command = request.command.as_deref().filter(|_| request.session.is_none());
     let found = command.and_then(|text| guard::names_outside(text, request.directory.as_deref()));
     if let Some(found) = found {
         doubts.push(ask(OUTSIDE, format!("names something outside of the workspace: {found}")));

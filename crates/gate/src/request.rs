@@ -9,6 +9,7 @@ use countersign_format::risk::RiskClass;
 use countersign_format::text::to_nfc;
 use serde::{Deserialize, Serialize};
 
+use crate::guard::Strictness;
 use crate::risk::FindingLevel;
 
 /// The version of the shape of requests.
@@ -68,6 +69,11 @@ pub struct GateRequest {
     /// Where the workspace lies, if the command names that place: what lies below it is inside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
+    /// Where a session runs the action itself, in its sandbox and with its critic's consent: how much
+    /// its guards put up with. There what is not known yet is the critic's to judge, and what a
+    /// command reads outside of the workspace is the sandbox's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Strictness>,
 }
 
 /// Why some bytes are no request, or why a request is not looked at.
@@ -120,6 +126,7 @@ impl GateRequest {
             held: None,
             content: None,
             directory: None,
+            session: None,
         }
     }
 

@@ -9,6 +9,7 @@
 pub mod chain;
 mod ending;
 pub mod flow;
+mod gate_record;
 pub mod log;
 mod parts;
 pub mod receipts;
@@ -27,6 +28,7 @@ use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
 pub use ending::{ending, kind_of};
+pub use gate_record::GateRecord;
 pub use refusal::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -13,7 +13,7 @@ use countersign_protocol::session::{
     Claim, ClaimKind, ClaimStatus, Intent, Outcome, Proposal, ProposalDecision, SessionCommand,
     SessionOpening, SessionPolicy,
 };
-use countersign_protocol::{ReviewDecision, State as _};
+use countersign_protocol::{GateRecord, ReviewDecision, State as _};
 use serde_json::json;
 use session::*;
 
@@ -299,6 +299,47 @@ fn rule_5_retries_name_what_failed_and_must_name_what_ended_unknown() {
         says(&lost, intend(intent(&second, RiskClass::Low, "input"))),
         "the execution at 4 ran the same with unknown outcome; `retry_of` must name it"
     );
+}
+
+#[test]
+fn rule_6_a_review_is_never_milder_than_the_gate_that_it_names() {
+    use ReviewDecision::{Approved, Asked, Blocked};
+    let (session, _, signed) = intended(RiskClass::Elevated);
+    for (said, enforced, decision, admitted) in [
+        ("allow", true, Approved, true),
+        ("allow", true, Asked, true),
+        ("allow", true, Blocked, true),
+        ("ask", true, Approved, false),
+        ("ask", true, Asked, true),
+        ("ask", true, Blocked, true),
+        ("deny", true, Approved, false),
+        ("deny", true, Asked, false),
+        ("deny", true, Blocked, true),
+        ("deny", false, Approved, true),
+    ] {
+        let mut command = review(Role::Critic, &signed, decision);
+        if let SessionCommand::ReviewIntent { gate, .. } = &mut command {
+            *gate = Some(Box::new(GateRecord {
+                decision: said.to_owned(),
+                enforced,
+                request: Hash::of(b"request"),
+                policy: Hash::of(b"policy"),
+                model: None,
+                score: None,
+                cell: None,
+                reasons: vec!["so".to_owned()],
+            }));
+        }
+        let review = serde_json::to_value(decision).unwrap();
+        let expected = match admitted {
+            true => ALLOWED.to_owned(),
+            false => format!(
+                "the review of the intent at 3 says `{}` where the gate said `{said}`",
+                review.as_str().unwrap()
+            ),
+        };
+        assert_eq!(says(&session, command), expected, "{said} {decision:?}");
+    }
 }
 
 #[test]

@@ -228,6 +228,7 @@ impl Workspace {
                 subject: question.subject.clone(),
                 decision,
                 reasons: vec![reason],
+                gate: None,
                 deadline: None,
                 channel: Some(channel),
                 artifacts: Vec::new(),

@@ -78,7 +78,8 @@ impl MutationKind {
     ];
 
     /// Whether it changes bytes of the ledger, whatever they mean.
-    const fn is_of_bytes(self) -> bool {
+    #[must_use]
+    pub const fn is_of_bytes(self) -> bool {
         matches!(self, Self::BitFlipped | Self::ByteChanged | Self::ByteDeleted | Self::Truncated)
     }
 

@@ -4,11 +4,9 @@
 use countersign_format::event::EventRef;
 use countersign_format::receipt::ActionType;
 use countersign_format::risk::RiskClass;
-use countersign_protocol::ReviewDecision;
 use countersign_protocol::receipts::Parent;
-use countersign_protocol::recording::{
-    GateRecord, GatedIntent, RecordedAction, RecordingCommand, Reporter,
-};
+use countersign_protocol::recording::{GatedIntent, RecordedAction, RecordingCommand, Reporter};
+use countersign_protocol::{GateRecord, ReviewDecision};
 use countersign_runtime::Recording;
 use countersign_testkit::TestHome;
 use countersign_testkit::second_reader::{Inquiry, SecondReader, Subject, difference};
@@ -34,6 +32,7 @@ fn ask(
         model: None,
         score: Some(0.015),
         cell: None,
+        reasons: Vec::new(),
     };
     let later = "2030-01-01T00:00:00.000Z".parse().unwrap();
     let intent = GatedIntent {

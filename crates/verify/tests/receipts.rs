@@ -38,6 +38,7 @@ fn review(subject: &EventRef, by: Role, decision: ReviewDecision) -> SessionComm
         subject: subject.clone(),
         decision,
         reasons: Vec::new(),
+        gate: None,
         deadline: None,
         channel: None,
         artifacts: Vec::new(),

@@ -272,6 +272,7 @@ fn the_report_counts_what_people_approved_and_how_they_were_asked() {
             subject: intent.clone(),
             decision,
             reasons: Vec::new(),
+            gate: None,
             deadline: None,
             channel: channel.map(str::to_owned),
             artifacts: Vec::new(),

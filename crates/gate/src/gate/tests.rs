@@ -2,6 +2,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::Decision;
+use crate::guard::Strictness;
 
 fn gate() -> Gate {
     Gate::from_bytes(Policy::built_in().as_bytes(), None)
@@ -228,4 +229,25 @@ fn hostile_requests_are_answered_in_bounded_time() {
         println!("{at}: {taken:?}");
         assert!(taken < Duration::from_secs(10), "{at}: {taken:?}");
     }
+}
+
+#[test]
+fn in_a_session_the_critic_and_the_sandbox_stand_in_for_doubts_but_not_for_the_policy() {
+    let gate = gate();
+    let asked = |session: Option<Strictness>, request: &GateRequest| {
+        let reasons = gate.decide(&GateRequest { session, ..request.clone() }).verdict;
+        let reasons =
+            reasons.reasons().iter().filter(|reason| reason.decision() != Decision::Allow);
+        reasons.map(|reason| reason.rule().to_owned()).collect::<Vec<_>>()
+    };
+    let elevated =
+        GateRequest { risk: RiskClass::Elevated, ..request(ActionType::CodeEdit, &["k"]) };
+    let reading = run("cat /etc/hostname");
+    let forbidden = request(ActionType::FileWrite, &[".git/config"]);
+    assert_eq!(asked(None, &elevated), ["learned-risk"]);
+    assert_eq!(asked(Some(Strictness::Default), &elevated), [""; 0]);
+    assert_eq!(asked(None, &reading), ["outside-words"]);
+    assert_eq!(asked(Some(Strictness::Default), &reading), [""; 0]);
+    assert!(asked(Some(Strictness::Lenient), &forbidden).contains(&"git-internals".to_owned()));
+    assert!(asked(Some(Strictness::Strict), &elevated).contains(&"risk".to_owned()));
 }

@@ -21,6 +21,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_format::risk::RiskClass;
+use serde::{Deserialize, Serialize};
 
 use crate::{Decision, Reason, Verdict};
 pub(crate) use outside::names_outside;
@@ -75,7 +76,8 @@ impl<'a> Proposed<'a> {
 }
 
 /// How much the guards put up with.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Strictness {
     /// What is not understood is asked about, and so is everything above the class `standard`.
     Strict,

@@ -13,6 +13,8 @@ pub const ASK_FROM: f64 = 0.3;
 pub const DENY_FROM: f64 = 0.6;
 /// Observations at which confidence is one half.
 const HALF_CONFIDENT: u64 = 5;
+/// From this confidence on what was learned counts beside a critic.
+const CONFIDENT_FROM: f64 = 0.5;
 /// Under which name the model speaks.
 const LEARNED: &str = "learned-risk";
 
@@ -59,11 +61,38 @@ impl Estimate {
     }
 }
 
+/// Who decides about a change of which nothing has been learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Referee {
+    /// Its class alone, since nobody else looks at it.
+    RiskClass,
+    /// The critic of the session that it is part of; also where little has been learned.
+    Critic,
+    /// The critic as well, of an action of which no change is known, whatever was learned of others.
+    CriticAlone,
+}
+
+impl Referee {
+    /// Whether what was learned counts for nothing before it.
+    fn takes_over(self, estimate: &Estimate) -> bool {
+        match self {
+            Self::RiskClass => estimate.observations == 0,
+            Self::Critic => estimate.confidence < CONFIDENT_FROM,
+            Self::CriticAlone => true,
+        }
+    }
+}
+
 /// What the model, or the lack of one, says of an action in this cell and of this class.
-pub(crate) fn judge(model: Option<&RiskModel>, cell: Cell, risk: RiskClass) -> Reason {
+pub(crate) fn judge(
+    model: Option<&RiskModel>,
+    cell: Cell,
+    risk: RiskClass,
+    referee: Referee,
+) -> Reason {
     let outcomes = model.map_or_else(Outcomes::default, |model| model.outcomes(cell));
     let estimate = Estimate::of(outcomes);
-    if estimate.observations > 0 {
+    if !referee.takes_over(&estimate) {
         let because = format!(
             "{} of {} changes like this one failed (cell {cell}: {}), q = {:.3}",
             outcomes.failed,
@@ -73,15 +102,26 @@ pub(crate) fn judge(model: Option<&RiskModel>, cell: Cell, risk: RiskClass) -> R
         );
         return Reason::answered(LEARNED, estimate.decision(), because);
     }
-    let unknown = match model {
-        None => "nothing has been learned yet".to_owned(),
-        Some(_) => format!(
-            "nothing has been learned about changes like this one (cell {cell}: {})",
-            cell.in_words()
-        ),
+    let unknown = match (model, referee) {
+        (_, Referee::CriticAlone) => "which files it changes is not known".to_owned(),
+        (None, _) => "nothing has been learned yet".to_owned(),
+        (Some(_), _) => {
+            let much = if estimate.observations > 0 { "too little" } else { "nothing" };
+            let cell_in_words = cell.in_words();
+            format!(
+                "{much} has been learned about changes like this one (cell {cell}: {cell_in_words})"
+            )
+        }
     };
-    let decision = if risk.needs_approval() { Decision::Ask } else { Decision::Allow };
-    let because = format!("{unknown}, so its risk class decides: {}", risk.as_str());
+    let (decision, because) = match referee {
+        Referee::Critic | Referee::CriticAlone => {
+            (Decision::Allow, format!("{unknown}, so the critic decides"))
+        }
+        Referee::RiskClass => {
+            let decision = if risk.needs_approval() { Decision::Ask } else { Decision::Allow };
+            (decision, format!("{unknown}, so its risk class decides: {}", risk.as_str()))
+        }
+    };
     Reason::answered(LEARNED, decision, because)
 }
 
@@ -133,12 +173,13 @@ mod tests {
         let mut trained = RiskModel::default();
         trained.learn(Cell::new(7).unwrap(), true);
         for model in [None, Some(&trained)] {
-            let decisions =
-                RiskClass::ALL.map(|risk| judge(model, Cell::default(), risk).decision());
+            let decisions = RiskClass::ALL
+                .map(|risk| judge(model, Cell::default(), risk, Referee::RiskClass).decision());
             assert_eq!(decisions, [Decision::Allow, Decision::Allow, Decision::Ask, Decision::Ask]);
         }
-        let texts = [None, Some(&trained)]
-            .map(|model| judge(model, Cell::default(), RiskClass::Critical).to_string());
+        let texts = [None, Some(&trained)].map(|model| {
+            judge(model, Cell::default(), RiskClass::Critical, Referee::RiskClass).to_string()
+        });
         let expected = [
             "ask by `learned-risk`: nothing has been learned yet, so its risk class decides: critical",
             "ask by `learned-risk`: nothing has been learned about changes like this one (cell 0: \
@@ -154,11 +195,27 @@ mod tests {
         for success in [false, true, true, true] {
             model.learn(Cell::default(), success);
         }
-        let reason = judge(Some(&model), Cell::default(), RiskClass::Critical);
+        let by = Referee::RiskClass;
+        let reason = judge(Some(&model), Cell::default(), RiskClass::Critical, by);
         assert_eq!(
             reason.to_string(),
             "ask by `learned-risk`: 1 of 4 changes like this one failed (cell 0: up to 10 lines, \
              up to 2 branches, one file, no findings, no tests), q = 0.333"
         );
+    }
+
+    #[test]
+    fn beside_a_critic_what_was_learned_counts_from_five_outcomes_on_and_of_changes_alone() {
+        let mut model = RiskModel::default();
+        let mut decisions = Vec::new();
+        for _ in 0..5 {
+            model.learn(Cell::default(), false);
+            decisions.push([Referee::Critic, Referee::CriticAlone].map(|referee| {
+                judge(Some(&model), Cell::default(), RiskClass::Critical, referee).decision()
+            }));
+        }
+        let mut expected = vec![[Decision::Allow, Decision::Allow]; 4];
+        expected.push([Decision::Deny, Decision::Allow]);
+        assert_eq!(decisions, expected);
     }
 }

@@ -13,8 +13,8 @@ mod model;
 
 pub use cell::{CELLS, Cell, NoSuchCell};
 pub(crate) use diff::Counts as DiffCounts;
-pub(crate) use estimate::judge;
 pub use estimate::{ASK_FROM, DENY_FROM, Estimate};
+pub(crate) use estimate::{Referee, judge};
 pub use features::{Features, FindingLevel};
 pub use label::ChangeType;
 pub(crate) use label::label;

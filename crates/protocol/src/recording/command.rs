@@ -6,12 +6,11 @@ use countersign_format::receipt::ActionType;
 use countersign_format::report::VerificationStatus;
 use countersign_format::risk::RiskClass;
 use countersign_format::time::Timestamp;
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::receipts::Parent;
 use crate::session::Redaction;
-use crate::{LogPin, ReviewDecision};
+use crate::{GateRecord, LogPin, ReviewDecision};
 
 /// What can be asked of a recording.
 #[derive(Debug, Clone)]
@@ -267,28 +266,6 @@ impl Reporter {
             Self::Hook => "hook",
         }
     }
-}
-
-/// What the gate said, and by what.
-#[derive(Debug, Clone, Serialize)]
-pub struct GateRecord {
-    /// `allow`, `ask` or `deny`.
-    pub decision: String,
-    /// Whether that binds the agent.
-    pub enforced: bool,
-    /// The stored request.
-    pub request: Hash,
-    /// The stored policy.
-    pub policy: Hash,
-    /// The stored model, if there was one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<Hash>,
-    /// How likely the model takes the action to fail.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub score: Option<f64>,
-    /// The cell of the model that the action falls into.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cell: Option<u16>,
 }
 
 /// Something that an agent has done, as it says.

@@ -20,8 +20,8 @@ use crate::parts::{no_such, optional, place, reference};
 use crate::receipts::{Gating, IntendedAction, ReceiptHead};
 use crate::{Act, Context, Refusal, ReviewDecision, Stage, State, ending, roles};
 pub use command::{
-    AskedInput, CallOutcome, EndedCall, GateRecord, GatedIntent, RecordedAction, RecordingCommand,
-    Reporter, StoredInput,
+    AskedInput, CallOutcome, EndedCall, GatedIntent, RecordedAction, RecordingCommand, Reporter,
+    StoredInput,
 };
 use verdicts::{INTENTS_MAX, admit_gate};
 pub use verdicts::{OpenIntent, Taker};

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use countersign_format::event::{Event, EventRef, EventType, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::role::Role;
+use serde_json::Value;
 
 use super::apply::condition_ids;
 use super::{
@@ -154,6 +155,7 @@ fn intent_review(state: &SessionState, event: &Event) -> Result<(), Refusal> {
     let (seq, intent) = find_intent(state, event, "subject")?;
     let decision: ReviewDecision = member(event, "decision")?;
     let by_operator = event.actor.role == Role::Operator;
+    not_milder_than_gate(event, seq, decision)?;
     match decision {
         ReviewDecision::Blocked => Ok(()),
         ReviewDecision::Asked if by_operator => Err(Refusal::OperatorAsks { intent: seq }),
@@ -168,6 +170,24 @@ fn intent_review(state: &SessionState, event: &Event) -> Result<(), Refusal> {
             _ => Ok(()),
         },
     }
+}
+
+/// A critic may be stricter than the gate, never milder.
+fn not_milder_than_gate(event: &Event, seq: u64, decision: ReviewDecision) -> Result<(), Refusal> {
+    let Some(gate) = event.payload.get("gate") else { return Ok(()) };
+    let said = gate.get("decision").and_then(Value::as_str).unwrap_or_default();
+    let enforced = gate.get("enforced").and_then(Value::as_bool).unwrap_or(true);
+    let keeps = match (said, decision) {
+        ("allow", _) | (_, ReviewDecision::Blocked) => true,
+        ("ask", decision) => decision == ReviewDecision::Asked,
+        _ => false,
+    };
+    if keeps || !enforced {
+        return Ok(());
+    }
+    let review = event.payload.get("decision").and_then(Value::as_str).unwrap_or_default();
+    let (review, gate) = (review.to_owned(), said.to_owned());
+    Err(Refusal::ReviewNotOfGate { intent: seq, review, gate })
 }
 
 /// Rule 7.

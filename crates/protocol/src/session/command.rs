@@ -10,7 +10,7 @@ use countersign_format::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{LogPin, ReviewDecision};
+use crate::{GateRecord, LogPin, ReviewDecision};
 
 /// What can be asked of a session.
 #[derive(Debug, Clone)]
@@ -44,11 +44,13 @@ pub enum SessionCommand {
         decision: ReviewDecision,
         /// Why.
         reasons: Vec<String>,
+        /// What the gate said, where it was asked.
+        gate: Option<Box<GateRecord>>,
         /// Until when a person may answer.
         deadline: Option<Timestamp>,
         /// How a person answered.
         channel: Option<String>,
-        /// What the critic was given and gave back.
+        /// What the critic was given and gave back, and what the gate decided by.
         artifacts: Vec<ArtifactDescriptor>,
     },
     /// The tool of an intent begins.

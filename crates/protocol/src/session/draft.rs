@@ -33,14 +33,16 @@ pub(super) fn acts(
             (Role::Critic, with(EventType::ProposalReviewed, payload, artifacts, context))
         }
         C::Intend(intent) => (Role::Executor, intend(*intent, context)),
-        C::ReviewIntent { by, subject, decision, reasons, deadline, channel, artifacts } => {
+        C::ReviewIntent { by, subject, decision, reasons, gate, deadline, channel, artifacts } => {
             let mut payload =
                 json!({ "subject": subject, "decision": decision, "reasons": reasons });
             set(&mut payload, "deadline", deadline);
             set(&mut payload, "channel", channel);
             if decision == ReviewDecision::Blocked {
-                refuse(state, &subject, &mut payload, context)?;
+                let score = gate.as_ref().and_then(|gate| gate.score);
+                refuse(state, &subject, score, &mut payload, context)?;
             }
+            set(&mut payload, "gate", gate);
             (by, with(EventType::ToolIntentReviewed, payload, artifacts, context))
         }
         C::Start { intent, input, isolation } => {
@@ -164,13 +166,14 @@ fn intend(intent: Intent, context: &Context) -> Draft {
 fn refuse(
     state: &SessionState,
     subject: &EventRef,
+    score: Option<f64>,
     payload: &mut Value,
     context: &Context,
 ) -> Result<(), Refusal> {
-    match state.intents.get(&subject.seq) {
-        Some(intent) => attach(payload, &state.receipts, intent.action.refused(), context.now),
-        None => Ok(()),
-    }
+    let Some(intent) = state.intents.get(&subject.seq) else { return Ok(()) };
+    let mut refused = intent.action.refused();
+    refused.gate_score = score.or(refused.gate_score);
+    attach(payload, &state.receipts, refused, context.now)
 }
 
 fn end(state: &SessionState, ended: ExecutionEnd, context: &Context) -> Result<Draft, Refusal> {

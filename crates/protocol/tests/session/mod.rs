@@ -229,6 +229,7 @@ pub(crate) fn review(by: Role, subject: &EventRef, decision: ReviewDecision) -> 
         subject: subject.clone(),
         decision,
         reasons: vec!["so".to_owned()],
+        gate: None,
         deadline: None,
         channel: None,
         artifacts: Vec::new(),

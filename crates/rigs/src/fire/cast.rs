@@ -12,7 +12,7 @@ use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::time::Timestamp;
 use countersign_runtime::known_roots::KnownRoots;
-use countersign_verify::{FileSource, OpenTraces, Options, Profile, exit_status, verify};
+use countersign_verify::{FileSource, KnownLog, OpenTraces, Options, Profile, exit_status, verify};
 use serde_json::{Value, json};
 
 use super::place::{Room, said};
@@ -261,9 +261,20 @@ impl Stage {
         if let Some(first) = missing.first() {
             return Err(format!("{} acknowledged, not there: `{first}`", missing.len()));
         }
+        // The log is read once: it has a line or two for each of them.
+        let mut log = None;
         for (id, file) in self.traces() {
             let source = FileSource::in_home(&self.home(), file);
-            let report = verify(&source, &self.options(id)?).map_err(|error| error.to_string())?;
+            let options = self.options(id)?;
+            if log.is_none() {
+                log =
+                    KnownLog::read(&source, options.profile).map_err(|error| error.to_string())?;
+            }
+            let report = match &log {
+                Some(log) => log.verify(&source, &options),
+                None => verify(&source, &options),
+            };
+            let report = report.map_err(|error| error.to_string())?;
             if !matches!(exit_status(&report, OpenTraces::Incomplete), 0 | 4) {
                 return Err(format!("trace {id}: {:?}", report.failures));
             }

@@ -19,6 +19,8 @@ use super::{Ending, Order};
 const KILLS: [usize; 2] = [24, 1_000];
 /// Writers that run at once.
 const AT_ONCE: usize = 6;
+/// Kills after which the rig says how far it is.
+const TELL_EVERY: usize = 100;
 /// Kills of the twin.
 const TWIN_KILLS: usize = 12;
 /// How much longer than its usual time a writer may be left alone before it is killed.
@@ -30,8 +32,14 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
     let mut dice = Dice::new(order.seed);
     let mut company = Company::new(order.seed)?;
     company.rehearse()?;
+    let mut told = 0;
     while company.kills() < wanted && !deadline.is_over() {
         company.round(&mut dice)?;
+        if company.kills() >= told + TELL_EVERY {
+            told = company.kills();
+            let acknowledged = company.acknowledged.len();
+            println!("{:<20}{told:>8} of {wanted}{acknowledged:>9} acknowledged", "kills");
+        }
     }
     company.last_look()?;
     company.report();

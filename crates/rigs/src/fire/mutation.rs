@@ -1,7 +1,7 @@
 //! Every small change of a long session, and whether it is found.
 //!
-//! Every byte of the ledger becomes every other byte, is taken out, and gets every byte before it. Of
-//! each such change the line that it falls into is read as the verifier reads it; what that does not
+//! Every byte of the ledger becomes every other byte, is taken out, gets every byte before it, and is
+//! where the ledger ends. Of each such change the line that it falls into is read as the verifier reads it; what that does not
 //! find goes before the whole verifier, as does a part of the rest, evenly spread. Changes of events,
 //! members and artifacts always do. The twin reads a line and writes it again before it looks.
 
@@ -67,16 +67,19 @@ enum Change {
     Deleted,
     /// One is put before it: all 256.
     Inserted,
+    /// It and everything behind it is gone.
+    CutOff,
 }
 
 impl Change {
-    const ALL: [Self; 3] = [Self::Deleted, Self::Substituted, Self::Inserted];
+    const ALL: [Self; 4] = [Self::CutOff, Self::Deleted, Self::Substituted, Self::Inserted];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Substituted => "bytes substituted",
             Self::Deleted => "bytes deleted",
             Self::Inserted => "bytes inserted",
+            Self::CutOff => "ledger cut off",
         }
     }
 
@@ -84,7 +87,7 @@ impl Change {
     const fn ways(self) -> usize {
         match self {
             Self::Substituted => 255,
-            Self::Deleted => 1,
+            Self::Deleted | Self::CutOff => 1,
             Self::Inserted => 256,
         }
     }
@@ -102,6 +105,7 @@ impl Change {
                 bytes.remove(at);
             }
             Self::Inserted => bytes.insert(at, way),
+            Self::CutOff => bytes.truncate(at),
         }
     }
 }
@@ -189,7 +193,8 @@ impl Field<'_> {
                         let mut line = place.line.clone();
                         change.apply(&mut line, at, way);
                         let due = (number * change.ways() + way).is_multiple_of(stride);
-                        if is_found(&line, place) && !due {
+                        // Nothing is left of the line: the others say whether one is missing.
+                        if !line.is_empty() && is_found(&line, place) && !due {
                             continue;
                         }
                         tally.verified += 1;
@@ -222,7 +227,8 @@ impl Field<'_> {
         let [short, _] = WHOLE;
         let mut missed = 0;
         for kind in MutationKind::ALL {
-            if matches!(kind, MutationKind::ByteChanged | MutationKind::ByteDeleted) {
+            // Those of bytes come by themselves, and all of them.
+            if kind.is_of_bytes() {
                 continue;
             }
             let (started, total) = (Instant::now(), mutations.count(kind));
@@ -325,9 +331,12 @@ mod tests {
 
     #[test]
     fn every_way_to_change_a_byte_gives_another_text() {
-        for (change, ways) in
-            [(Change::Substituted, 255), (Change::Deleted, 1), (Change::Inserted, 256)]
-        {
+        for (change, ways) in [
+            (Change::Substituted, 255),
+            (Change::Deleted, 1),
+            (Change::Inserted, 256),
+            (Change::CutOff, 1),
+        ] {
             let all: std::collections::BTreeSet<Vec<u8>> = (0..change.ways())
                 .map(|way| {
                     let mut bytes = b"abc".to_vec();

@@ -8,8 +8,7 @@ use countersign_format::time::Timestamp;
 use countersign_gate::{Decision, GateRequest, Opinion};
 use countersign_protocol::ReviewDecision;
 use countersign_protocol::recording::{
-    CLIENT_PROMPT, GateRecord, GatedIntent, OpenIntent, RecordingCommand, RecordingState,
-    StoredInput,
+    CLIENT_PROMPT, GatedIntent, OpenIntent, RecordingCommand, RecordingState, StoredInput,
 };
 use serde_json::{Value, json};
 
@@ -207,7 +206,6 @@ impl AgentRuntime {
         counts: &Counts,
     ) -> Result<GatedIntent, WorkspaceError> {
         let stored = self.gate_in_force(inner)?;
-        let (policy, model) = (stored.policy.clone(), stored.model.clone());
         let now = self.workspace.now();
         let said = opinion.verdict.decision();
         let enforced = self.options.enforcement == Enforcement::Enforced;
@@ -234,21 +232,13 @@ impl AgentRuntime {
             redactions: redactions(counts),
             decision,
             reasons: opinion.verdict.reasons().iter().map(ToString::to_string).collect(),
-            gate: GateRecord {
-                decision: said.to_string(),
-                enforced,
-                request: artifact.artifact_hash,
-                policy: policy.artifact_hash,
-                model: model.as_ref().map(|model| model.artifact_hash),
-                score: opinion.score().map(rounded),
-                cell: Some(opinion.cell.index()),
-            },
+            gate: stored.record(opinion, artifact.artifact_hash, enforced),
+            basis: stored.basis().cloned().collect(),
             request: artifact,
             input: None,
             call_id: None,
             begins: false,
             binding: None,
-            basis: std::iter::once(policy).chain(model).collect(),
             expires_at: after(lasts),
             deadline: asked.then(|| after(self.options.question_seconds)),
         })
@@ -403,11 +393,6 @@ impl SameRequest {
         let another = self.call.is_some() && intent.call_id != self.call;
         intent.request == Some(self.hash) && intent.binding == self.binding && !(open && another)
     }
-}
-
-/// A score as receipts carry it: six digits are more than it means.
-fn rounded(score: f64) -> f64 {
-    (score * 1e6).round() / 1e6
 }
 
 /// A member of the `gate` record of a review.

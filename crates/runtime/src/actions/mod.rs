@@ -14,7 +14,7 @@ mod passing;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use countersign_format::event::{ArtifactDescriptor, EventRef};
+use countersign_format::event::EventRef;
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::receipt::{ActionType, GateDecision};
@@ -27,7 +27,7 @@ use countersign_protocol::session::Redaction;
 use countersign_protocol::{Refusal, ReviewDecision};
 use serde_json::Value;
 
-use crate::gate::LoadedGate;
+use crate::gate::{LoadedGate, StoredGate};
 use crate::recording::Recording;
 use crate::secrets::{Counts, Redactor};
 use crate::workspace::{Workspace, WorkspaceError};
@@ -295,14 +295,6 @@ struct Current {
     labels: Vec<(String, String)>,
 }
 
-/// A gate whose policy and model lie in the store.
-#[derive(Debug)]
-struct StoredGate {
-    loaded: LoadedGate,
-    policy: ArtifactDescriptor,
-    model: Option<ArtifactDescriptor>,
-}
-
 impl AgentRuntime {
     /// A line for one agent. Nothing is written yet.
     #[must_use]
@@ -439,12 +431,7 @@ impl AgentRuntime {
                 Some(ready) => ready,
                 None => self.workspace.gate()?,
             };
-            let policy = self.workspace.put_artifact(&loaded.policy_bytes, "text/plain")?;
-            let model = match &loaded.model_bytes {
-                Some(bytes) => Some(self.workspace.put_artifact(bytes, "application/json")?),
-                None => None,
-            };
-            inner.gate = Some(StoredGate { loaded, policy, model });
+            inner.gate = Some(self.workspace.store_gate(loaded)?);
         }
         inner
             .gate

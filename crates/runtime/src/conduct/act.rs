@@ -9,6 +9,7 @@ use countersign_protocol::session::{ExecutionEnd, Intent, Outcome, Redaction, Se
 use countersign_protocol::{Refusal, ReviewDecision};
 
 use super::board::{Attempt, Progress};
+use super::gating::stricter;
 use super::{Conductor, Halt, LOOK_EVERY, redactions};
 use crate::agents::{IntentReview, PlannedAction, Request, StepBrief, proposed};
 use crate::secrets::Counts;
@@ -206,10 +207,6 @@ impl Conductor {
             false => Some(self.bind(&raw)?),
         };
         let hash = input.artifact_hash;
-        let justification = match action.justification.is_empty() {
-            true => &step.planned.objective,
-            false => &action.justification,
-        };
         let network = self.task.sandbox.network;
         let intent = Intent {
             proposal: step.proposal.clone(),
@@ -219,7 +216,7 @@ impl Conductor {
             input,
             input_form: "canonical".to_owned(),
             risk: guard::risk(&proposed(action, network)),
-            justification: self.clean(justification),
+            justification: self.justification(step, action),
             action_index: index,
             acknowledged_conditions: self.clean_all(&action.acknowledged_conditions),
             retry_of,
@@ -266,33 +263,51 @@ impl Conductor {
         }
     }
 
-    /// The critic's word, recorded.
+    /// The gate's and the critic's word, recorded.
     fn review_intent(
         &self,
         ready: &Ready<'_>,
         must_ask: Option<&str>,
     ) -> Result<(ReviewDecision, Option<Timestamp>), Halt> {
-        let request = Request::ReviewIntent { step: ready.step, action: ready.action, must_ask };
-        let (review, artifacts): (IntentReview, _) = self.ask(&request)?;
-        // Whatever the critic says, a tool whose outcome is not known is for a person.
-        let decision = match (review.decision, must_ask) {
-            (ReviewDecision::Approved, Some(_)) => ReviewDecision::Asked,
-            (decision, _) => decision,
+        let mut gated = self.gated(ready.step, ready.action)?;
+        let denied = gated.as_ref().is_some_and(|it| it.decision == ReviewDecision::Blocked);
+        // What the gate refuses nobody need be asked about.
+        let (review, mut artifacts) = match denied {
+            true => (IntentReview { decision: ReviewDecision::Blocked, reasons: vec![] }, vec![]),
+            false => {
+                let (step, action) = (ready.step, ready.action);
+                self.ask(&Request::ReviewIntent { step, action, must_ask })?
+            }
         };
+        // Whatever the critic says, a tool whose outcome is not known is for a person.
+        let mut decision = match must_ask {
+            Some(_) => stricter(review.decision, ReviewDecision::Asked),
+            None => review.decision,
+        };
+        let mut reasons = self.clean_all(&review.reasons);
+        if let (true, Some(reason)) = (reasons.is_empty(), must_ask) {
+            reasons.push(reason.to_owned());
+        }
+        if let Some(gated) = &mut gated {
+            decision = stricter(decision, gated.decision);
+            // What speaks for it is not why it is refused or asked about.
+            if review.decision == ReviewDecision::Approved && must_ask.is_none() {
+                reasons.retain(|_| decision == ReviewDecision::Approved);
+            }
+            reasons.append(&mut gated.reasons);
+            artifacts.append(&mut gated.basis);
+        }
         let deadline = (decision == ReviewDecision::Asked).then(|| {
             let seconds = i64::try_from(self.task.policy.question_seconds).unwrap_or(i64::MAX);
             let millis = seconds.saturating_mul(1_000);
             self.session.workspace().now().plus_millis(millis)
         });
-        let mut reasons = self.clean_all(&review.reasons);
-        if let (true, Some(reason)) = (reasons.is_empty(), must_ask) {
-            reasons.push(reason.to_owned());
-        }
         let command = SessionCommand::ReviewIntent {
             by: Role::Critic,
             subject: ready.intent.clone(),
             decision,
             reasons,
+            gate: gated.map(|gated| Box::new(gated.record)),
             deadline,
             channel: None,
             artifacts,
@@ -307,6 +322,7 @@ impl Conductor {
             subject: ready.intent.clone(),
             decision: ReviewDecision::Blocked,
             reasons,
+            gate: None,
             deadline: None,
             channel: None,
             artifacts: Vec::new(),

@@ -8,6 +8,7 @@ mod act;
 mod board;
 mod claims;
 mod close;
+mod gating;
 mod opening;
 mod plan;
 mod steps;
@@ -40,6 +41,7 @@ use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{WriteError, lock};
 
 use board::{Board, COMPLAINTS_MEDIA, INPUT_MEDIA, OUTPUT_MEDIA};
+use gating::Gating;
 pub(crate) use opening::passed;
 pub use opening::{OpeningError, RunSetting, TaskText};
 
@@ -119,6 +121,7 @@ pub struct Conductor {
     planning: Mutex<()>,
     halted: Mutex<Option<Halt>>,
     log_lag: Mutex<Option<WriteError>>,
+    gating: Mutex<Gating>,
     origin: Origin,
     _running: RunningSession,
 }

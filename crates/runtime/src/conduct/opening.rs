@@ -10,7 +10,6 @@ use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::role::Role;
 use countersign_format::trace_session::TraceStatus;
-use countersign_gate::guard::Strictness;
 use countersign_protocol::session::{Enrolled, Redaction, SessionOpening, SessionPolicy};
 use serde_json::{Value, json};
 
@@ -25,7 +24,7 @@ use crate::inspect::first_event;
 use crate::secrets::Redactor;
 use crate::session::Session;
 use crate::store::Blobs as _;
-use crate::task::{AgentKind, AgentSpec, IsolationLevel, PolicyProfile, Step, Task, TaskFault};
+use crate::task::{AgentKind, AgentSpec, IsolationLevel, Step, Task, TaskFault};
 use crate::tools::{Level, Stop, ToolCall, ToolError, ToolSetting, Toolbox, read_beneath};
 use crate::workspace::{AGENTS, Workspace, WorkspaceError};
 
@@ -254,6 +253,7 @@ impl Conductor {
             planning: Mutex::new(()),
             halted: Mutex::default(),
             log_lag: Mutex::default(),
+            gating: Mutex::default(),
             origin,
             _running: running,
         })
@@ -461,11 +461,7 @@ fn built_in(role: Role, task: &Task) -> Box<dyn Agent> {
     match role {
         Role::Planner => Box::new(planner(task)),
         Role::Critic => Box::new(BuiltInCritic {
-            strictness: match task.policy_profile {
-                PolicyProfile::Strict => Strictness::Strict,
-                PolicyProfile::Default => Strictness::Default,
-                PolicyProfile::Lenient => Strictness::Lenient,
-            },
+            strictness: task.policy_profile.strictness(),
             constraints: task.constraints.clone(),
             network: task.sandbox.network,
         }),

@@ -4,7 +4,7 @@
 //! named. Outcomes that the recorder saw count; what an agent says of itself counts only where
 //! somebody asks for it. A trace that does not verify teaches nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_format::event::{Event, EventType, TraceKind};
 use countersign_format::id::Ulid;
@@ -51,6 +51,9 @@ pub struct TraceReport {
     pub reported_left_out: u64,
     /// Executions that the gate had not judged, so that they have no cell.
     pub ungated: u64,
+    /// Programs that sessions ran: what they changed is not known, and that one failed may be what it
+    /// was run for.
+    pub programs: u64,
     /// Executions of which nobody knows how they ended.
     pub unknown: u64,
     /// Traces that taught nothing because something is wrong with them.
@@ -71,10 +74,23 @@ pub struct LeftOut {
 struct Lessons {
     kind: Option<TraceKind>,
     events: u64,
-    /// Ends of executions: place, cell and success.
-    ends: Vec<(u64, Option<Cell>, Option<bool>)>,
+    /// Ends of executions: place, what it was, and success.
+    ends: Vec<(u64, Judged, Option<bool>)>,
     cells: BTreeMap<u64, Cell>,
+    /// Intents that name no file.
+    fileless: BTreeSet<u64>,
     starts: BTreeMap<u64, u64>,
+}
+
+/// What the gate had said of an action that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    /// It is a change of this cell.
+    Change(Cell),
+    /// It names no file: what it changes is not known.
+    Program,
+    /// It was not asked.
+    Nothing,
 }
 
 impl Lessons {
@@ -86,6 +102,12 @@ impl Lessons {
         self.events += 1;
         let number = |pointer: &str| event.payload.pointer(pointer).and_then(Value::as_u64);
         match event.event_type {
+            EventType::ToolIntentSigned => {
+                let paths = event.payload.get("paths").and_then(Value::as_array);
+                if paths.is_none_or(Vec::is_empty) {
+                    self.fileless.insert(seq);
+                }
+            }
             EventType::ToolIntentReviewed => {
                 let cell = number("/gate/cell").and_then(|index| Cell::new(index).ok());
                 if let (Some(intent), Some(cell)) = (number("/subject/seq"), cell) {
@@ -102,7 +124,14 @@ impl Lessons {
                 let start = number("/execution/seq");
                 let intent = start.and_then(|start| self.starts.remove(&start));
                 let cell = intent.and_then(|intent| self.cells.get(&intent).copied());
-                self.ends.push((seq, cell, (!unknown).then_some(completed)));
+                let is_program =
+                    self.is_seen() && intent.is_some_and(|intent| self.fileless.contains(&intent));
+                let judged = match cell {
+                    Some(_) if is_program => Judged::Program,
+                    Some(cell) => Judged::Change(cell),
+                    None => Judged::Nothing,
+                };
+                self.ends.push((seq, judged, (!unknown).then_some(completed)));
             }
             _ => {}
         }
@@ -222,11 +251,15 @@ fn count(
     report: &mut TraceReport,
 ) -> u64 {
     let mut learned = 0;
-    for &(_, cell, success) in lessons.ends.iter().filter(|(seq, ..)| *seq < events) {
-        let (cell, success) = match (cell, success) {
-            (Some(cell), Some(success)) => (cell, success),
-            (None, _) => {
+    for &(_, judged, success) in lessons.ends.iter().filter(|(seq, ..)| *seq < events) {
+        let (cell, success) = match (judged, success) {
+            (Judged::Change(cell), Some(success)) => (cell, success),
+            (Judged::Nothing, _) => {
                 report.ungated += 1;
+                continue;
+            }
+            (Judged::Program, _) => {
+                report.programs += 1;
                 continue;
             }
             (_, None) => {

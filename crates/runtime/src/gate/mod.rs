@@ -12,10 +12,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use countersign_format::event::ArtifactDescriptor;
 use countersign_format::hash::Hash;
 use countersign_gate::policy::POLICY_BYTES_MAX;
 use countersign_gate::risk::MODEL_BYTES_MAX;
-use countersign_gate::{Gate, Policy, RiskModel};
+use countersign_gate::{Gate, Opinion, Policy, RiskModel};
+use countersign_protocol::GateRecord;
 
 use crate::disk::{Access, DiskFile, Durability, read_full, replace_file};
 use crate::store::StoreError;
@@ -61,6 +63,40 @@ impl LoadedGate {
     }
 }
 
+/// A gate whose policy and model lie in the store.
+#[derive(Debug)]
+pub(crate) struct StoredGate {
+    pub(crate) loaded: LoadedGate,
+    pub(crate) policy: ArtifactDescriptor,
+    pub(crate) model: Option<ArtifactDescriptor>,
+}
+
+impl StoredGate {
+    /// What a review says of this gate's opinion of a stored request.
+    pub(crate) fn record(&self, opinion: &Opinion, request: Hash, enforced: bool) -> GateRecord {
+        GateRecord {
+            decision: opinion.verdict.decision().to_string(),
+            enforced,
+            request,
+            policy: self.policy.artifact_hash,
+            model: self.model.as_ref().map(|model| model.artifact_hash),
+            score: opinion.score().map(rounded),
+            cell: Some(opinion.cell.index()),
+            reasons: Vec::new(),
+        }
+    }
+
+    /// What it decides by.
+    pub(crate) fn basis(&self) -> impl Iterator<Item = &ArtifactDescriptor> {
+        std::iter::once(&self.policy).chain(&self.model)
+    }
+}
+
+/// A score as receipts carry it: six digits are more than it means.
+fn rounded(score: f64) -> f64 {
+    (score * 1e6).round() / 1e6
+}
+
 impl Workspace {
     /// Where the policy stands, if it is not the built-in one.
     #[must_use]
@@ -98,6 +134,16 @@ impl Workspace {
             policy_file,
             files: files.to_vec(),
         })
+    }
+
+    /// Keeps what a gate is made of, so that it can decide again.
+    pub(crate) fn store_gate(&self, loaded: LoadedGate) -> Result<StoredGate, WorkspaceError> {
+        let policy = self.put_artifact(&loaded.policy_bytes, "text/plain")?;
+        let model = match &loaded.model_bytes {
+            Some(bytes) => Some(self.put_artifact(bytes, "application/json")?),
+            None => None,
+        };
+        Ok(StoredGate { loaded, policy, model })
     }
 
     /// The bytes of a file of the gate, if it is there; of one that is too long as many as show it.

@@ -39,6 +39,11 @@ pub struct RecordedDecision {
     model: Option<Hash>,
     #[serde(skip)]
     asked: Option<AskedIntent>,
+    /// Whether somebody besides the gate had a say, who may have been stricter.
+    #[serde(skip)]
+    shared: bool,
+    #[serde(skip)]
+    listed: Vec<Hash>,
 }
 
 /// What an intent says of the action that the gate was asked about.
@@ -173,7 +178,9 @@ impl RecordedDecision {
             text.unwrap_or_default().to_owned()
         };
         let hash = |name: &str| gate.get(name).and_then(Value::as_str)?.parse().ok();
-        let reasons = event.payload.get("reasons").and_then(Value::as_array);
+        // A critic's reasons stand in the review beside the gate's; the gate's own then in its record.
+        let own = gate.get("reasons");
+        let reasons = own.or_else(|| event.payload.get("reasons")).and_then(Value::as_array);
         let reasons = reasons.into_iter().flatten().filter_map(Value::as_str);
         Some(Self {
             seq: event.seq.unwrap_or_default(),
@@ -190,6 +197,8 @@ impl RecordedDecision {
             policy: hash("policy"),
             model: hash("model"),
             asked: None,
+            shared: own.is_some(),
+            listed: event.artifacts.iter().map(|artifact| artifact.artifact_hash).collect(),
         })
     }
 
@@ -214,12 +223,23 @@ impl RecordedDecision {
             (true, "ask") => "asked",
             (true, _) => "blocked",
         };
-        differ("review", &self.review, follows);
+        let stricter = match self.review.as_str() {
+            "blocked" => true,
+            "asked" => follows == "approved",
+            _ => false,
+        };
+        if !(self.shared && stricter) {
+            differ("review", &self.review, follows);
+        }
         let Some(asked) = &self.asked else {
             differ("intent", &self.intent_id, "nothing");
             return found;
         };
-        if let Some(hash) = self.request.filter(|hash| !asked.artifacts.contains(hash)) {
+        // In a session the review itself brings what the gate was asked.
+        let brought = |hash: &Hash| {
+            asked.artifacts.contains(hash) || (self.shared && self.listed.contains(hash))
+        };
+        if let Some(hash) = self.request.filter(|hash| !brought(hash)) {
             differ("request", "none of its artifacts", &hash.to_string());
         }
         if let Some(request) = request {

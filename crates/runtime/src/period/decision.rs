@@ -176,7 +176,12 @@ fn intent_review(event: &Event, channel: Option<String>, subject: Option<u64>) -
     let reasons = reasons.into_iter().flatten().filter_map(Value::as_str);
     HeardDecision {
         ruling,
-        by: by(event, gate.is_some()),
+        by: match (by(event, gate.is_some()), said, decision) {
+            // A critic signs what the gate wanted as well.
+            (Decider::Critic, Some("ask"), Some("asked"))
+            | (Decider::Critic, Some("deny"), Some("blocked")) => Decider::Gate,
+            (by, ..) => by,
+        },
         channel,
         reasons: reasons.take(REASONS_MAX).map(short).collect(),
         enforced: !(only_watched && decision == Some("approved")),

@@ -1,5 +1,6 @@
 //! The words that a task file chooses from.
 
+use countersign_gate::guard::Strictness;
 use serde::{Deserialize, Serialize};
 
 /// How strict the verifier is that audits the session.
@@ -34,6 +35,16 @@ impl PolicyProfile {
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.as_str() == name)
+    }
+
+    /// How much its guards put up with.
+    #[must_use]
+    pub const fn strictness(self) -> Strictness {
+        match self {
+            Self::Strict => Strictness::Strict,
+            Self::Default => Strictness::Default,
+            Self::Lenient => Strictness::Lenient,
+        }
     }
 }
 

@@ -142,6 +142,7 @@ impl Places {
                 subject: self.intents[intent].0.clone(),
                 decision,
                 reasons: vec!["so".to_owned()],
+                gate: None,
                 deadline: None,
                 channel: None,
                 artifacts: Vec::new(),

@@ -107,6 +107,7 @@ fn tell_traces(
     let left = [
         (learned.reported_left_out, "reported by the agent itself", Some("--self-reported")),
         (learned.ungated, "not judged by the gate before", None),
+        (learned.programs, "of programs, of which no change is known", None),
         (learned.unknown, "ended nobody knows how", None),
     ];
     for (count, why, option) in left.into_iter().filter(|(count, ..)| *count > 0) {

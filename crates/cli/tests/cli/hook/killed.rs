@@ -122,7 +122,7 @@ fn kill(
     prepared(ROUNDS_OF_EACH).iter().for_each(whole);
     let begun = Instant::now();
     whole(&event(ROUNDS_OF_EACH));
-    let took = begun.elapsed();
+    let mut took = begun.elapsed();
     let mut killed = 0;
     for round in 0..ROUNDS_OF_EACH {
         prepared(round).iter().for_each(whole);
@@ -131,7 +131,11 @@ fn kill(
         match ended.status.code() {
             // A program that waits for an answer gets none, and lets nothing run.
             None => killed += 1,
-            Some(code) => assert_eq!(code, 0, "{}", String::from_utf8_lossy(&ended.stderr)),
+            Some(code) => {
+                assert_eq!(code, 0, "{}", String::from_utf8_lossy(&ended.stderr));
+                // It takes less than it took when it was watched.
+                took = took.min(time);
+            }
         }
         whole(&event(round));
     }

@@ -5,6 +5,7 @@ mod crowd;
 mod examples;
 mod failures;
 mod lifecycle;
+mod policy;
 mod questions;
 mod recovery;
 mod secrets;

@@ -77,6 +77,7 @@ static GATE_RECORD: Fields = table(
         opt("model", Shape::Hash),
         opt("score", Shape::Number),
         opt("cell", Shape::Integer(0, 1_023)),
+        opt("reasons", TEXTS),
     ],
 );
 
