@@ -4,7 +4,7 @@
 import { artifactLink, preview } from './artifact_link.mjs';
 import { inputOf } from './commands.mjs';
 import { badge, count, counted, h, notice, own, plain, replace, shown, time, words } from './dom.mjs';
-import { CHANNELS, silenceWords } from './events.mjs';
+import { CHANNELS, gateDecided, silenceWords } from './events.mjs';
 import { gathered } from './gather.mjs';
 import { phaseName } from './phases.mjs';
 import { go } from './route.mjs';
@@ -175,7 +175,7 @@ function decision(source, { index, event }, panel) {
   const person = event.actor?.role === 'operator';
   const failed = (panel?.findingsAt?.(index) ?? []).filter((one) => one.failure_code);
   return h('li', null,
-    h('div', null, verdictOf(event), ' ', person ? 'a person, ' : p.gate ? 'the gate, ' : null,
+    h('div', null, verdictOf(event), ' ', person ? 'a person, ' : gateDecided(event) ? 'the gate, ' : null,
       h('strong', null, shown(event.actor?.agent_id, 80)), ' ',
         h('span', { class: 'quiet' }, '(', shown(event.actor?.role, 20),
         '), ', time(event.created_at), ', ', h('a', { href: `${source.base}/events/${index}` }, `event ${index}`))),

@@ -81,13 +81,20 @@ function reviewed(payload) {
     conditions.join('; '));
 }
 
+/** Whether a review is the gate's; in a session it is the critic's as well, and the stricter decides. */
+export function gateDecided(event) {
+  const gate = record(event.payload?.gate);
+  if (!gate.decision) return false;
+  return event.actor?.role !== 'critic' || own({ ask: 'asked', deny: 'blocked' }, gate.decision) === event.payload.decision;
+}
+
 function intentReviewed(payload, event) {
   const gate = record(payload.gate);
   const words = { approved: 'Approves', blocked: 'Blocks', asked: 'Asks a person about' };
   if (payload.channel === 'deadline') {
     return `To the action of ${place(payload.subject)} ${silenceWords(payload.decision === 'approved')}`;
   }
-  const who = event.actor?.role === 'operator' ? 'A person ' : gate.decision ? 'The gate ' : '';
+  const who = event.actor?.role === 'operator' ? 'A person ' : gateDecided(event) ? 'The gate ' : '';
   let verb = own(words, payload.decision) ?? 'Reviews';
   if (who) verb = verb.toLowerCase();
   const shadow = gate.enforced === false && gate.decision !== 'allow'

@@ -10,6 +10,7 @@ use super::near::nearest;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 const DUPLICATE: &str = "duplicate key";
+const TOO_DEEP: &str = "recursion limit";
 /// How the parser speaks of words that are not between quotes; the second if they start like one.
 const UNQUOTED: [&str; 2] = ["string values must be quoted", "invalid boolean"];
 /// How the parser calls a bracket that is never closed and may span lines.
@@ -36,10 +37,14 @@ pub(crate) fn read<'t>(text: &'t str, faults: &FaultList<'_>) -> Option<DeTable<
 fn note(text: &str, mut errors: Vec<Error>, faults: &FaultList<'_>) {
     let runaway =
         errors.iter().any(|error| RUNAWAY.iter().any(|it| error.message().starts_with(it)));
-    errors.sort_by_key(start);
+    errors.sort_by_key(|error| error.span().map(|span| span.start));
     let mut last = None;
     for error in errors {
-        let at = start(&error);
+        // Of what is nested too deeply the parser does not say where: it hides nothing of line 1.
+        let Some(at) = error.span().map(|span| span.start) else {
+            faults.note(0, "", told(text, &error));
+            continue;
+        };
         let same_line = |last| text.get(last..at).is_some_and(|between| !between.contains('\n'));
         if error.message() == DUPLICATE || !last.is_some_and(same_line) {
             faults.note(at, "", told(text, &error));
@@ -74,10 +79,6 @@ fn not_a_task_file(text: &str) -> Option<(usize, String)> {
     Some((nul, "the file must not hold a NUL character".to_owned()))
 }
 
-fn start(error: &Error) -> usize {
-    error.span().map_or(0, |span| span.start)
-}
-
 /// What the parser says, with what it found.
 fn told(text: &str, error: &Error) -> String {
     let found = error.span().and_then(|span| text.get(span)).unwrap_or_default();
@@ -85,6 +86,9 @@ fn told(text: &str, error: &Error) -> String {
     let message = error.message().trim_end_matches(", expected nothing");
     if message == DUPLICATE {
         return format!("`{found}` is given twice");
+    }
+    if message == TOO_DEEP {
+        return "something in the file is nested too deeply".to_owned();
     }
     if UNQUOTED.iter().any(|it| message.starts_with(it)) {
         return match nearest(&found, &["true", "false"]) {

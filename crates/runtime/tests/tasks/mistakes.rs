@@ -467,6 +467,22 @@ const WHOLES: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Found by fuzzing: the parser does not say where, and what was wrong in line 1 was not told.
+#[test]
+fn what_is_nested_too_deeply_hides_no_other_mistake() {
+    let deep = ".".repeat(100);
+    for (before, line) in [("", 1), ("\n", 2)] {
+        let expected = [
+            "line 1, column 1: something in the file is nested too deeply".to_owned(),
+            format!(
+                "line {line}, column 1: unquoted keys cannot be empty, expected letters, numbers, \
+                 `-`, `_`"
+            ),
+        ];
+        assert_eq!(faults(&format!("{before}{deep}")), expected);
+    }
+}
+
 #[test]
 fn every_mistake_is_explained() {
     for (text, expected) in ABOVE {
