@@ -294,6 +294,8 @@ impl Conductor {
             if review.decision == ReviewDecision::Approved && must_ask.is_none() {
                 reasons.retain(|_| decision == ReviewDecision::Approved);
             }
+            // The critic's guards are the gate's: both may say the same.
+            gated.reasons.retain(|reason| !reasons.contains(reason));
             reasons.append(&mut gated.reasons);
             artifacts.append(&mut gated.basis);
         }

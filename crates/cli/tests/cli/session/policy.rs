@@ -121,6 +121,19 @@ fn a_critic_may_be_stricter_than_the_policy() {
 }
 
 #[test]
+fn what_gate_and_critic_both_say_is_said_once() {
+    let stage = stage();
+    let action = r#"tool = "file_write", path = ".github/workflows/ci.yml", content = "on: push""#;
+    assert_eq!(stage.run_task(&task(action).replace("60", "1")).code, 3);
+    let reviews = stage.payloads("tool_intent_reviewed");
+    let said = "ask by `pipeline-files`: decides what others run: in the pipeline, or on every \
+                commit: .github/workflows/ci.yml";
+    assert_eq!(reviews[0]["reasons"], json!([said]));
+    let gate = reviews[0]["gate"]["reasons"].as_array().unwrap();
+    assert!(gate.contains(&json!(said)), "{gate:?}");
+}
+
+#[test]
 fn what_came_of_gated_actions_can_be_learned() {
     let stage = stage();
     let action = r#"tool = "file_write", path = "src/a.txt", content = "x""#;
