@@ -191,8 +191,7 @@ pub(crate) fn proposed(action: &PlannedAction, network: bool) -> guard::Proposed
 
 /// The reasons that decided.
 fn strictest(verdict: &countersign_gate::Verdict) -> Vec<String> {
-    let decided = |reason: &&countersign_gate::Reason| reason.decision() == verdict.decision();
-    verdict.reasons().iter().filter(decided).map(ToString::to_string).collect()
+    verdict.deciding().map(ToString::to_string).collect()
 }
 
 /// Does what the step declares, and claims what it declares.

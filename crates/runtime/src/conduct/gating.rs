@@ -70,12 +70,9 @@ impl Conductor {
         let opinion = stored.loaded.gate.decide(&request);
         let kept = self.session.workspace().put_artifact(&request.to_bytes(), REQUEST_MEDIA)?;
         let said = opinion.verdict.decision();
-        let decided = |reason: &&countersign_gate::Reason| {
-            said != Decision::Allow && reason.decision() == said
-        };
-        let reasons = opinion.verdict.reasons();
+        let deciding = opinion.verdict.deciding().filter(|_| said != Decision::Allow);
         let mut record = stored.record(&opinion, kept.artifact_hash, true);
-        record.reasons = reasons.iter().map(ToString::to_string).collect();
+        record.reasons = opinion.verdict.reasons().iter().map(ToString::to_string).collect();
         let mut gating = lock(&self.gating);
         let new = stored.basis().filter(|it| gating.listed.insert(it.artifact_hash)).cloned();
         let basis = std::iter::once(kept).chain(new).collect();
@@ -85,7 +82,7 @@ impl Conductor {
                 Decision::Ask => ReviewDecision::Asked,
                 Decision::Deny => ReviewDecision::Blocked,
             },
-            reasons: reasons.iter().filter(decided).map(ToString::to_string).collect(),
+            reasons: deciding.map(ToString::to_string).collect(),
             record,
             basis,
         }))
