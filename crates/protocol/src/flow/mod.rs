@@ -8,6 +8,7 @@ mod apply;
 mod command;
 mod condition;
 mod draft;
+mod no_words;
 mod plan;
 mod refusal;
 mod route;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Act, Context, Refusal, State, roles};
 pub use command::{FlowCommand, FlowOpening, StepReturn};
 pub use condition::{FileAsked, FileFact, StepAsked, StepCondition};
+pub use no_words::WordsForNo;
 pub use plan::{
     ANSWER_BYTES_MAX, AgentStep, AnswerForm, ApprovalStep, FLOW_STEPS_MAX, FlowBudget, FlowPlan,
     FlowStep, OnEscalate, OnNo, OnRetry, PlanFault, RESERVED_STEPS, StepBy, WayOut,

@@ -1,11 +1,13 @@
 //! Which events are decisions, who made them and how they came out.
 //!
 //! A review of an intent, a review of a plan, an answer to a question of a flow and the word that
-//! lets a blocked item go on. Told from the event alone; what it was about is the caller's to add.
+//! lets a blocked item go on. Told from the event, and from the flow's words for no; what it was
+//! about is the caller's to add.
 
 use countersign_format::event::{Event, EventType};
 use countersign_format::role::Role;
 use countersign_format::time::Timestamp;
+use countersign_protocol::flow::WordsForNo;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -108,7 +110,7 @@ pub(crate) struct HeardDecision {
 }
 
 /// The decision that `event` records, if it records one.
-pub(crate) fn heard(event: &Event) -> Option<HeardDecision> {
+pub(crate) fn heard(event: &Event, words_for_no: &WordsForNo) -> Option<HeardDecision> {
     let text = |name: &str| event.payload.get(name).and_then(Value::as_str);
     let place = |name: &str| event.payload.get(name)?.get("seq")?.as_u64();
     let channel = text("channel").map(str::to_owned);
@@ -129,7 +131,9 @@ pub(crate) fn heard(event: &Event) -> Option<HeardDecision> {
             })
         }
         EventType::AnswerGiven => {
-            let (ruling, answer) = answer(event.payload.get("answer")?);
+            let no = words_for_no.is_no(event);
+            let ruling = if no { Ruling::Denied } else { Ruling::Allowed };
+            let answer = answer(event.payload.get("answer")?);
             let late = channel.as_deref() == Some("deadline");
             let by = if late { Decider::Rule } else { by(event, false) };
             let mut reasons = vec![short(&answer)];
@@ -198,18 +202,19 @@ const fn by(event: &Event, gate: bool) -> Decider {
     }
 }
 
-/// What an answer to a flow means, and its words.
-fn answer(answer: &Value) -> (Ruling, String) {
+/// The words of an answer to a flow.
+fn answer(answer: &Value) -> String {
     match (answer, answer.get("decision").and_then(Value::as_str)) {
-        (Value::Bool(false), _) => (Ruling::Denied, "no".to_owned()),
-        (Value::Bool(true), _) => (Ruling::Allowed, "yes".to_owned()),
-        (_, Some("stop")) => (Ruling::Denied, "stop".to_owned()),
-        (_, Some("continue")) => (Ruling::Allowed, "go on".to_owned()),
+        (Value::Null, _) => "no answer".to_owned(),
+        (Value::Bool(false), _) => "no".to_owned(),
+        (Value::Bool(true), _) => "yes".to_owned(),
+        (_, Some("stop")) => "stop".to_owned(),
+        (_, Some("continue")) => "go on".to_owned(),
         (_, Some("retry")) => {
             let words = answer.get("answer").map(words).unwrap_or_default();
-            (Ruling::Allowed, format!("again: {words}"))
+            format!("again: {words}")
         }
-        (other, _) => (Ruling::Allowed, words(other)),
+        (other, _) => words(other),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use countersign_format::event::{Event, EventType, TraceKind};
 use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
+use countersign_protocol::flow::WordsForNo;
 use countersign_protocol::{ending, kind_of};
 use serde_json::Value;
 
@@ -55,6 +56,7 @@ pub(super) struct TraceFacts {
     /// What blocked a work item.
     blocked: Option<DecidedAction>,
     coverage: Option<u64>,
+    words_for_no: WordsForNo,
 }
 
 impl TraceFacts {
@@ -95,6 +97,7 @@ impl TraceFacts {
     }
 
     fn remember(&mut self, event: &Event) {
+        self.words_for_no.take(event);
         match event.event_type {
             EventType::ToolIntentSigned | EventType::ProposalCreated | EventType::StepEscalated => {
                 if let Some(seq) = event.seq {
@@ -151,7 +154,7 @@ impl TraceFacts {
     }
 
     fn decided(&mut self, event: &Event, lists: &mut Lists) {
-        let Some(heard) = heard(event) else { return };
+        let Some(heard) = heard(event, &self.words_for_no) else { return };
         let action = match heard.subject {
             // Asked first, a person decides about the same thing later.
             Some(seq) if heard.ruling == Ruling::Asked => self.subjects.get(&seq).cloned(),

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use countersign_format::event::{Event, EventType, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
+use countersign_format::json::LINE_BYTES_MAX;
+use countersign_protocol::flow::WordsForNo;
 
 use super::sentence::sentence;
 use super::{SeenDecision, SeenEvent};
@@ -37,6 +39,7 @@ pub(super) struct TraceTail {
     decisions: VecDeque<SeenDecision>,
     /// What actions are called, by the place of the event that says so.
     actions: BTreeMap<u64, String>,
+    words_for_no: WordsForNo,
     questions: Vec<Question>,
     unreadable: Option<String>,
 }
@@ -81,6 +84,9 @@ impl TraceTail {
         self.read_to = from + whole as u64 + 1;
         self.head = row.head;
         self.unreadable = None;
+        if cut && row.kind == Some(TraceKind::Flow) {
+            self.recall_plan(workspace, row);
+        }
         // What was passed over may have asked something.
         let mut ask = cut;
         let lines = lines.get(..whole).unwrap_or_default();
@@ -100,6 +106,16 @@ impl TraceTail {
         }
         if row.closed {
             self.questions.clear();
+        }
+    }
+
+    /// A flow's first event has its words for no, and a tail does not reach back to it.
+    fn recall_plan(&mut self, workspace: &Workspace, row: &TraceRow) {
+        let lines = read(workspace, row.id, 0, row.bytes.min(LINE_BYTES_MAX as u64 + 1));
+        let lines = lines.unwrap_or_default();
+        let first = lines.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        if let Ok(event) = replica::read(first) {
+            self.words_for_no.take(&event);
         }
     }
 
@@ -127,8 +143,9 @@ impl TraceTail {
             }
             _ => {}
         }
+        self.words_for_no.take(event);
         let called = self.actions.get(&seq).cloned().or_else(|| self.called(event));
-        if let Some(heard) = heard(event) {
+        if let Some(heard) = heard(event, &self.words_for_no) {
             push(
                 &mut self.decisions,
                 DECISIONS_MAX,

@@ -97,8 +97,18 @@ fn typed_answers_are_checked_and_a_no_leads_back() {
     assert_eq!(told(2), json!([{ "id": "pick", "question": "which?", "answer": "safe" }]));
     assert_eq!(ran.input(&place, 2)["prior_context"], json!(["written"]));
     ran.holds(&place, 0);
-    // Of the two words one is a no.
+    // Of the two words one is a no, for whoever verifies and for whoever reads of the period.
     assert_eq!(approvals(&place, &ran.trace)["unprotected_key"], json!(1));
+    let told = place.run(&["report", "--from", "2020-01-01", "--to", "2100-01-01", "--json"]);
+    let told = told.answer();
+    let said = |list: &str| {
+        let rows = told[list]["rows"].as_array().unwrap();
+        rows.iter().map(|row| row["reasons"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (said("denials"), said("approvals")),
+        (vec![json!(["none"])], vec![json!(["safe"])])
+    );
 }
 
 #[test]
