@@ -35,16 +35,35 @@ enum Setting {
 
 /// What decides a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Order {
+struct Order<'a> {
     seed: u64,
     /// How much is drawn; without it, as much as the setting asks for.
     count: Option<usize>,
     /// How long it may take; what was not tried by then is left out.
     minutes: Option<u64>,
     setting: Setting,
+    /// Nothing but kinds of changes in whose names this stands.
+    only: Option<&'a str>,
+    /// How many of a kind an earlier run has tried.
+    skip: usize,
 }
 
-impl Order {
+impl Order<'_> {
+    /// Where nothing was said.
+    const USUAL: Self = Self {
+        seed: SEED,
+        count: None,
+        minutes: None,
+        setting: Setting::Long,
+        only: None,
+        skip: 0,
+    };
+
+    /// Whether changes of this kind are to be made.
+    fn wants(&self, kind: &str) -> bool {
+        self.only.is_none_or(|only| kind.contains(only))
+    }
+
     /// How much is to be tried, by the setting if nobody said.
     fn count(&self, short: usize, long: usize) -> usize {
         let usual = if self.setting == Setting::Short { short } else { long };
@@ -152,7 +171,8 @@ const ALL: &str = "all";
 pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
     let (name, order) = parse(options)?;
     let Some(name) = name else {
-        println!("cargo xtask fire NAME [--seed S] [--count N] [--minutes M] [--short]\n");
+        println!("cargo xtask fire NAME [--seed S] [--count N] [--minutes M] [--short]");
+        println!("    mutation: [--only KIND] [--skip N], to go on where a run's time was over\n");
         for rig in RIGS {
             println!("  {:<15}{}", rig.name, rig.about);
         }
@@ -193,12 +213,13 @@ pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
 fn repeated(rig: &str, order: &Order) -> String {
     let count = order.count.map(|count| format!(" --count {count}")).unwrap_or_default();
     let short = if order.setting == Setting::Short { " --short" } else { "" };
-    format!("`cargo xtask fire {rig} --seed {}{count}{short}`", order.seed)
+    let only = order.only.map(|only| format!(" --only '{only}'")).unwrap_or_default();
+    let skip = if order.skip > 0 { format!(" --skip {}", order.skip) } else { String::new() };
+    format!("`cargo xtask fire {rig} --seed {}{count}{short}{only}{skip}`", order.seed)
 }
 
-fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Order), Failure> {
-    let setting = Setting::Long;
-    let mut order = Order { seed: SEED, count: None, minutes: None, setting };
+fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Order<'a>), Failure> {
+    let mut order = Order::USUAL;
     let mut name = None;
     let mut options = options.iter();
     while let Some(&option) = options.next() {
@@ -212,6 +233,12 @@ fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Order), Failure> {
             "--count" => order.count = usize::try_from(number()?).ok(),
             "--minutes" => order.minutes = Some(number()?),
             "--short" => order.setting = Setting::Short,
+            "--skip" => order.skip = usize::try_from(number()?).unwrap_or(usize::MAX),
+            "--only" => {
+                let only = options.next().copied();
+                let needs = || Failure::Usage("`--only` needs a kind of change".to_owned());
+                order.only = Some(only.ok_or_else(needs)?);
+            }
             _ if name.is_none() && is_name => name = Some(option),
             _ => {
                 let known: Vec<_> = RIGS.iter().map(|rig| rig.name).collect();
@@ -221,6 +248,10 @@ fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Order), Failure> {
             }
         }
     }
+    if (order.only.is_some() || order.skip > 0) && name != Some("mutation") {
+        let message = "`--only` and `--skip` are for the rig `mutation`".to_owned();
+        return Err(Failure::Usage(message));
+    }
     Ok((name, order))
 }
 
@@ -228,15 +259,20 @@ fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Order), Failure> {
 mod tests {
     use super::*;
 
-    fn parsed<'a>(options: &[&'a str]) -> Option<(Option<&'a str>, Order)> {
+    fn parsed<'a>(options: &[&'a str]) -> Option<(Option<&'a str>, Order<'a>)> {
         parse(options).ok()
     }
 
     #[test]
     fn a_run_is_decided_by_name_seed_count_time_and_setting() {
-        let long = Order { seed: 1, count: None, minutes: None, setting: Setting::Long };
-        assert_eq!(parsed(&[]), Some((None, long)));
-        let order = Order { seed: 7, count: Some(100), minutes: Some(3), setting: Setting::Short };
+        assert_eq!(parsed(&[]), Some((None, Order::USUAL)));
+        let order = Order {
+            seed: 7,
+            count: Some(100),
+            minutes: Some(3),
+            setting: Setting::Short,
+            ..Order::USUAL
+        };
         let options = ["--count", "100", "mutation", "--seed", "7", "--short", "--minutes", "3"];
         assert_eq!(parsed(&options), Some((Some("mutation"), order)));
         assert_eq!(
@@ -249,8 +285,24 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_mutations_goes_on_with_one_kind_where_another_ended() {
+        let (name, order) = parsed(&["mutation", "--only", "field", "--skip", "24832"]).unwrap();
+        let expected = Order { only: Some("field"), skip: 24_832, ..Order::USUAL };
+        assert_eq!((name, order), (Some("mutation"), expected));
+        assert!(order.wants("field edited") && !order.wants("event moved"));
+        assert!(Order::USUAL.wants("event moved"));
+        assert_eq!(
+            repeated("mutation", &order),
+            "`cargo xtask fire mutation --seed 1 --only 'field' --skip 24832`"
+        );
+        for wrong in [&["kill", "--only", "field"][..], &["--skip", "1"], &["mutation", "--only"]] {
+            assert_eq!(parsed(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn a_number_that_is_given_counts_more_than_the_setting() {
-        let order = Order { seed: 1, count: None, minutes: None, setting: Setting::Short };
+        let order = Order { setting: Setting::Short, ..Order::USUAL };
         assert_eq!(order.count(3, 1_000), 3);
         assert_eq!(Order { setting: Setting::Long, ..order }.count(3, 1_000), 1_000);
         assert_eq!(Order { count: Some(8), ..order }.count(3, 1_000), 8);

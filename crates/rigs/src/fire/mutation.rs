@@ -45,9 +45,14 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
     println!("{:<20}{events:>8} events{:>9} bytes", "session", scene.ledger().len());
     let field = Field { scene: &scene, options: &options, log: &log };
     let deadline = order.deadline();
+    let kinds = MutationKind::ALL.iter().filter(|kind| !kind.is_of_bytes());
+    let mut kinds = kinds.map(|kind| kind.as_str()).chain(Change::ALL.map(Change::as_str));
+    if !kinds.any(|kind| order.wants(kind)) {
+        return Err(format!("there is no kind of change `{}`", order.only.unwrap_or_default()));
+    }
     // Bytes are by far the most: they come last, so that a short time is spent on all the others.
     let mut missed = field.every_kind(order, deadline);
-    for change in Change::ALL {
+    for change in Change::ALL.into_iter().filter(|change| order.wants(change.as_str())) {
         missed += field.every_byte(change, order, deadline);
     }
     let twin = field.twin();
@@ -228,12 +233,13 @@ impl Field<'_> {
         let mut missed = 0;
         for kind in MutationKind::ALL {
             // Those of bytes come by themselves, and all of them.
-            if kind.is_of_bytes() {
+            if kind.is_of_bytes() || !order.wants(kind.as_str()) {
                 continue;
             }
             let (started, total) = (Instant::now(), mutations.count(kind));
             let mut tally = Tally::default();
-            for chunk in chosen(total, order.count(short, total), order.seed).chunks(CHUNK) {
+            let chosen = chosen(total, order.count(short, total), order.seed);
+            for chunk in chosen.get(order.skip..).unwrap_or_default().chunks(CHUNK) {
                 if deadline.is_over() {
                     break;
                 }

@@ -136,6 +136,8 @@ impl<'a> Agent<'a> {
 }
 
 fn init(place: &Path) -> Result<Workspace, String> {
+    fs::create_dir_all(place)
+        .map_err(|error| format!("cannot create `{}`: {error}", place.display()))?;
     Workspace::init(&place.join("config"), &place.join("home"), Environment::system())
         .map_err(|error| told(&error))
 }
