@@ -4,7 +4,7 @@ use countersign_format::event::{ArtifactDescriptor, Draft, Event, EventRef, Even
 use countersign_format::hash::Hash;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{Context, Refusal};
 
@@ -33,6 +33,17 @@ pub(crate) fn produced_by(
             artifact
         })
         .collect()
+}
+
+/// Members that may still come to an object, for which there is room.
+const MORE_MEMBERS: usize = 4;
+
+/// An object with these members. Made for what is recorded with every call: `json!` lets its objects
+/// grow, and finds a place for what they have each time.
+pub(crate) fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    let mut object = Map::with_capacity(N + MORE_MEMBERS);
+    object.extend(members.map(|(name, value)| (name.to_owned(), value)));
+    Value::Object(object)
 }
 
 pub(crate) fn hashes(artifacts: &[ArtifactDescriptor]) -> Vec<Hash> {

@@ -13,7 +13,7 @@ use countersign_format::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::parts::member;
+use crate::parts::{member, object};
 use crate::{Refusal, ReviewDecision};
 
 /// Characters of a description that a receipt repeats; the intent has all of it.
@@ -123,22 +123,22 @@ impl ReceiptHead {
             return Err(Refusal::ActionUnfit);
         }
         let millis = i64::try_from(facts.duration_ms).unwrap_or(INTEGER_MAX).min(INTEGER_MAX);
-        let value = json!({
-            "action_id": self.next_id(),
-            "action_type": facts.action_type.as_str(),
-            "instruction_hash": facts.instruction_hash,
-            "input_hash": facts.input_hash,
-            "output_hash": facts.output_hash,
-            "parent_action_id": parent_id,
-            "parent_receipt_hash": parent_hash,
-            "gate_score": facts.gate_score,
-            "gate_decision": facts.gate_decision.map(GateDecision::as_str),
-            "policy_verdict": facts.policy_verdict.as_str(),
-            "success": facts.success,
-            "duration_ms": millis,
-            "timestamp": now,
-            "metadata": facts.metadata,
-        });
+        let value = object([
+            ("action_id", self.next_id().into()),
+            ("action_type", json!(facts.action_type.as_str())),
+            ("instruction_hash", json!(facts.instruction_hash)),
+            ("input_hash", json!(facts.input_hash)),
+            ("output_hash", json!(facts.output_hash)),
+            ("parent_action_id", parent_id.into()),
+            ("parent_receipt_hash", json!(parent_hash)),
+            ("gate_score", json!(facts.gate_score)),
+            ("gate_decision", json!(facts.gate_decision.map(GateDecision::as_str))),
+            ("policy_verdict", json!(facts.policy_verdict.as_str())),
+            ("success", json!(facts.success)),
+            ("duration_ms", json!(millis)),
+            ("timestamp", json!(now)),
+            ("metadata", Value::Object(facts.metadata)),
+        ]);
         let receipt = receipt::recompute(&value).ok_or(Refusal::ActionUnfit)?;
         Ok((value, receipt))
     }
@@ -284,7 +284,7 @@ impl IntendedAction {
     /// The action that came of it, for its receipt.
     #[must_use]
     pub fn facts(&self, how: ActionEnd) -> ActionFacts {
-        let mut metadata = Map::new();
+        let mut metadata = Map::with_capacity(4 + how.metadata.len());
         metadata.insert("tool_name".into(), json!(self.tool_name));
         metadata.insert("description".into(), json!(self.description));
         metadata.insert(

@@ -22,7 +22,7 @@ use crate::clock::{Clock, Entropy};
 use crate::keyring::KeyringError;
 use crate::replica::{Damage, Replica};
 use crate::store::{BATCH_BYTES_MAX, Batch, FileStore, LedgerId, StoreError};
-use tenure::Sheaf;
+use tenure::{Sheaf, Tenure};
 
 /// Lines are appended once they have this many bytes; what still waits comes with the next batch.
 const BATCH_BYTES: usize = BATCH_BYTES_MAX / 4;
@@ -148,14 +148,56 @@ pub(crate) struct Writer<S: State> {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     host: Arc<dyn Host<S>>,
-    core: Mutex<Option<Replica<S>>>,
+    core: Mutex<Core<S>>,
+    /// Told when what is known of the ledger is back.
+    returned: Condvar,
     queue: Mutex<Queue<S>>,
+    /// Rung for a leader that listens.
+    bell: Condvar,
     stock: Mutex<Vec<[u8; 16]>>,
 }
 
 struct Queue<S: State> {
     waiting: Vec<Job<S>>,
     led: bool,
+    /// Whether the leader sleeps until something waits, or until a sheaf has arrived.
+    listens: bool,
+    /// What the leader before has begun, for whoever was told to lead.
+    tenure: Option<Box<Tenure<S>>>,
+}
+
+/// What is known of the ledger, which one thread at a time has.
+#[derive(Debug)]
+struct Core<S> {
+    replica: Option<Replica<S>>,
+    lent: bool,
+    /// How many wait for it: telling nobody costs a system call too.
+    awaited: u32,
+}
+
+/// What is known of the ledger, in the hands of one thread; back when this is dropped.
+struct Lent<'w, S: State> {
+    writer: &'w Writer<S>,
+    replica: Option<Replica<S>>,
+}
+
+impl<S: State> Lent<'_, S> {
+    fn take(&mut self) -> Replica<S> {
+        self.replica.take().unwrap_or_else(|| self.writer.host.fresh())
+    }
+}
+
+impl<S: State> Drop for Lent<'_, S> {
+    fn drop(&mut self) {
+        let mut core = lock(&self.writer.core);
+        core.replica = self.replica.take();
+        core.lent = false;
+        let awaited = core.awaited > 0;
+        drop(core);
+        if awaited {
+            self.writer.returned.notify_one();
+        }
+    }
 }
 
 impl<S: State> fmt::Debug for Queue<S> {
@@ -198,16 +240,17 @@ impl Seat {
     fn tell(&self, news: News) {
         let mut post = lock(&self.news);
         post.news = news;
-        if post.asleep {
+        let asleep = post.asleep;
+        // Otherwise whoever wakes up goes to sleep again, until the post can be had.
+        drop(post);
+        if asleep {
             self.arrived.notify_one();
         }
     }
 
-    /// The same, unless something has come for the caller.
-    fn tell_if_unheard(&self, news: News) {
-        if matches!(lock(&self.news).news, News::None) {
-            self.tell(news);
-        }
+    /// Whether something has come that was not heard yet.
+    fn has_news(&self) -> bool {
+        !matches!(lock(&self.news).news, News::None)
     }
 
     fn wait(&self) -> News {
@@ -237,15 +280,18 @@ impl<S: State> Writer<S> {
         entropy: Arc<dyn Entropy>,
         host: Arc<dyn Host<S>>,
     ) -> Self {
-        let queue = Mutex::new(Queue { waiting: Vec::new(), led: false });
+        let queue =
+            Mutex::new(Queue { waiting: Vec::new(), led: false, listens: false, tenure: None });
         Self {
             ledger,
             store,
             clock,
             entropy,
             host,
-            core: Mutex::new(None),
+            core: Mutex::new(Core { replica: None, lent: false, awaited: 0 }),
+            returned: Condvar::new(),
             queue,
+            bell: Condvar::new(),
             stock: Mutex::default(),
         }
     }
@@ -256,19 +302,36 @@ impl<S: State> Writer<S> {
         {
             let mut queue = lock(&self.queue);
             queue.waiting.push(Job { command, seat: Arc::clone(&seat) });
+            let wakes = std::mem::take(&mut queue.listens);
             if !queue.led {
                 queue.led = true;
                 seat.tell(News::Lead);
+            }
+            drop(queue);
+            if wakes {
+                self.bell.notify_one();
             }
         }
         loop {
             match seat.wait() {
                 News::Answer(answer) => return answer,
                 News::Lead => self.lead(&seat),
-                News::Flush(sheaf) => sheaf.flush(self.ledger),
+                News::Flush(sheaf) => self.carry(*sheaf),
                 News::None => {}
             }
         }
+    }
+
+    /// What is known of the ledger, once nobody else has it.
+    fn borrow(&self) -> Lent<'_, S> {
+        let mut core = lock(&self.core);
+        while core.lent {
+            core.awaited += 1;
+            core = self.returned.wait(core).unwrap_or_else(PoisonError::into_inner);
+            core.awaited -= 1;
+        }
+        core.lent = true;
+        Lent { writer: self, replica: core.replica.take() }
     }
 
     fn failed(&self, error: StoreError) -> WriteError {
@@ -380,11 +443,15 @@ impl<S: State> Writer<S> {
         for act in acts {
             let party = self.host.party(act.by, &replica.state)?;
             let sealer = self.sealer(&replica.chain, event_id, context.now, raw_clock, &party);
-            let sealed = sealer.seal(act.draft, |bytes| *party.secret.sign(bytes).as_bytes())?;
-            replica.state.admit(&sealed.event)?;
-            replica.push(&sealed.event);
-            lines.extend_from_slice(&sealed.line);
-            events.push(sealed.event);
+            let start = lines.len();
+            let sign = |bytes: &[u8]| *party.secret.sign(bytes).as_bytes();
+            let event = sealer.seal_behind(act.draft, lines, sign)?;
+            if let Err(refusal) = replica.state.admit(&event) {
+                lines.truncate(start);
+                return Err(refusal.into());
+            }
+            replica.push(&event);
+            events.push(event);
             event_id = event_id.next();
         }
         Ok(events)

@@ -64,7 +64,8 @@ pub struct Event {
     /// Its place in the trace, from 0. Schema 1.0 has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// The signature as it stands; its shape is the verifier's to judge.
+    /// The signature as it stands; its shape is the verifier's to judge. Null where the event was
+    /// just sealed or taken apart as a [`WholeLine`]: those have it elsewhere.
     #[serde(default)]
     pub signature: Value,
     /// The trace that it belongs to.

@@ -10,7 +10,7 @@ use super::verdicts::{OpenIntent, tie};
 use super::{
     CallOutcome, EndedCall, GatedIntent, RecordedAction, RecordingCommand, RecordingState,
 };
-use crate::parts::{coverage, hashes, no_such_command, produced, produced_by, set};
+use crate::parts::{coverage, hashes, no_such_command, object, produced, produced_by, set};
 use crate::receipts::{
     ActionEnd, DESCRIPTION_CHARS_MAX, GateStanding, Gating, IntendedAction, Parent, attach,
     output_hash,
@@ -43,12 +43,12 @@ pub(super) fn acts(
         C::AskAgain { intent, call_id } => again(state, &intent, call_id)?,
         C::Record(done) => return record(state, *done, context),
         C::Intend { tool_name, input_hash, safety_classification, justification, artifacts } => {
-            let payload = json!({
-                "tool_name": tool_name,
-                "normalized_input_hash": input_hash,
-                "safety_classification": safety_classification,
-                "justification": justification,
-            });
+            let payload = object([
+                ("tool_name", tool_name.into()),
+                ("normalized_input_hash", json!(input_hash)),
+                ("safety_classification", safety_classification.into()),
+                ("justification", justification.into()),
+            ]);
             Draft::new(EventType::ToolIntentSigned, with_behalf(state, payload))
                 .with_artifacts(produced(artifacts, context))
         }
@@ -61,13 +61,14 @@ pub(super) fn acts(
         C::Start { intent } => {
             let open = state.intents.get(&intent.seq);
             let gated = open.is_some_and(|open| open.token.is_some());
-            let mut payload = json!({ "intent": intent });
+            let mut payload = object([("intent", json!(intent))]);
             set(&mut payload, "gating", gated.then_some(Gating::Token));
             Draft::new(EventType::ToolExecutionStarted, with_behalf(state, payload))
         }
         C::Complete { execution, exit_status, artifacts } => {
             let end = Ended { success: true, ..Ended::new(artifacts) };
-            let payload = json!({ "execution": execution, "exit_status": exit_status });
+            let payload =
+                object([("execution", json!(execution)), ("exit_status", json!(exit_status))]);
             ended(state, &execution, payload, end, context)?
         }
         C::Fail { execution, reason, exit_status, artifacts } => {
@@ -141,15 +142,15 @@ fn gate(
     let input = intent.input.as_ref();
     let raw = input.is_some_and(|input| !input.canonical);
     let normalized = input.map_or(intent.request.artifact_hash, |input| input.normalized);
-    let mut payload = json!({
-        "tool_name": intent.tool_name,
-        "action_type": intent.action_type.as_str(),
-        "paths": intent.paths,
-        "normalized_input_hash": normalized,
-        "input_form": if raw { "raw" } else { "canonical" },
-        "safety_classification": intent.risk,
-        "justification": intent.description,
-    });
+    let mut payload = object([
+        ("tool_name", intent.tool_name.into()),
+        ("action_type", json!(intent.action_type.as_str())),
+        ("paths", intent.paths.into()),
+        ("normalized_input_hash", json!(normalized)),
+        ("input_form", json!(if raw { "raw" } else { "canonical" })),
+        ("safety_classification", json!(intent.risk)),
+        ("justification", intent.description.into()),
+    ]);
     let stored = input.map(|input| input.artifact.artifact_hash);
     set(&mut payload, "input_artifact", stored.filter(|stored| *stored != normalized));
     set(&mut payload, "call_id", intent.call_id);
@@ -159,13 +160,13 @@ fn gate(
     let inputs = inputs.collect();
     let asked = Draft::new(EventType::ToolIntentSigned, with_behalf(state, payload))
         .with_artifacts(produced_by(0, inputs, context));
-    let mut payload = json!({
-        "subject": subject,
-        "decision": intent.decision,
-        "reasons": intent.reasons,
-        "gate": intent.gate,
-        "expires_at": intent.expires_at,
-    });
+    let mut payload = object([
+        ("subject", json!(subject)),
+        ("decision", json!(intent.decision)),
+        ("reasons", intent.reasons.into()),
+        ("gate", json!(intent.gate)),
+        ("expires_at", json!(intent.expires_at)),
+    ]);
     set(&mut payload, "deadline", intent.deadline);
     if intent.decision == ReviewDecision::Blocked {
         let action = IntendedAction {

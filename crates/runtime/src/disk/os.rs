@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
+use super::early::Early;
 use super::{Access, Disk, DiskError, DiskFile, Kind, Op, Stat};
 use crate::watch::{Signal, WatchSource};
 
@@ -27,6 +28,7 @@ pub struct OsDisk;
 struct OsFile {
     file: File,
     path: PathBuf,
+    early: Early,
 }
 
 impl Disk for OsDisk {
@@ -50,7 +52,7 @@ impl Disk for OsDisk {
         if !found.is_file() {
             return Err(DiskError::not_a_file(path));
         }
-        Ok(Box::new(OsFile { file, path: path.to_owned() }))
+        Ok(Box::new(OsFile { file, path: path.to_owned(), early: Early::default() }))
     }
 
     fn create_dir(&self, path: &Path) -> Result<(), DiskError> {
@@ -157,7 +159,12 @@ impl DiskFile for OsFile {
         self.file.set_len(len).map_err(self.error(Op::SetLen))
     }
 
+    fn start_sync(&self, at: u64, bytes: usize) {
+        self.early.start(&self.file, at, bytes);
+    }
+
     fn sync_data(&self) -> Result<(), DiskError> {
+        self.early.give_way();
         self.file.sync_data().map_err(self.error(Op::SyncData))
     }
 

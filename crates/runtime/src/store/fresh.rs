@@ -69,8 +69,13 @@ impl Inner {
         }
         let mut written = Vec::new();
         for (hash, bytes) in all {
-            written.push(self.write_fresh(hash, bytes)?);
+            let fresh = self.write_fresh(hash, bytes)?;
+            fresh.file.start_sync(0, bytes.len());
+            written.push(fresh);
         }
+        // If we die here, each of them is there or not, whole or not; nobody was told. While the names
+        // are made durable, the disk is at the bytes.
+        self.sync_names(&self.fresh_dir())?;
         for fresh in &written {
             fresh.file.sync_data().map_err(|error| {
                 // The system may take the bytes for written. Nobody is to find them whole.
@@ -78,8 +83,6 @@ impl Inner {
                 self.blob_error(error)
             })?;
         }
-        // If we die here, each of them is there or not; nobody was told.
-        self.sync_names(&self.fresh_dir())?;
         let hashes: Vec<Hash> = all.iter().map(|(hash, _)| *hash).collect();
         hashes.iter().for_each(|hash| self.settle(*hash));
         self.await_place(&hashes)

@@ -363,18 +363,20 @@ impl Batch for FileBatch {
             return Err(error.into());
         }
         // If we die here, the lines are there, or some of them, or parts; nobody was told.
+        let end = at + lines.len() as u64;
+        open.file.start_sync(at, lines.len());
+        // Followers may see lines that are not durable yet, now as ever.
+        self.inner.tell(self.id, end);
         if let Err(error) = open.file.sync_data() {
             // The system may now take the lines for written. Others must not build on them.
             let _ = open.file.set_len(at);
             return Err(self.poisoning(error));
         }
         // If we die here, the lines are there, and whoever asks again finds them.
-        let end = at + lines.len() as u64;
         if let Some(open) = &mut self.open {
             open.sound = end;
             open.durable = end;
         }
-        self.inner.tell(self.id, end);
         Ok(Head::at(end))
     }
 

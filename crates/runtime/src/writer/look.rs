@@ -11,8 +11,8 @@ use crate::store::{Ledgers as _, StoreError};
 impl<S: State> Writer<S> {
     /// Brings the replica up to what is in the ledger now, without writing, and looks at it.
     pub(crate) fn look<T>(&self, at: impl FnOnce(&Replica<S>) -> T) -> Result<T, WriteError> {
-        let mut core = lock(&self.core);
-        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
+        let mut core = self.borrow();
+        let mut replica = core.take();
         let outcome = match self.read_on(&mut replica) {
             // What power loss left of a line looks like damage; only under the lock is it seen to
             // be a torn tail.
@@ -25,7 +25,7 @@ impl<S: State> Writer<S> {
         };
         let seen = outcome.map(|()| at(&replica));
         if seen.is_ok() {
-            *core = Some(replica);
+            core.replica = Some(replica);
         }
         seen
     }
@@ -35,8 +35,8 @@ impl<S: State> Writer<S> {
         &self,
         at: impl FnOnce(&Replica<S>) -> T,
     ) -> Result<T, WriteError> {
-        let mut core = lock(&self.core);
-        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
+        let mut core = self.borrow();
+        let mut replica = core.take();
         let mut batch =
             self.store.begin_from(self.ledger, replica.head).map_err(|e| self.failed(e))?;
         self.catch_up(&mut replica, &*batch)?;
@@ -44,13 +44,13 @@ impl<S: State> Writer<S> {
         drop(batch);
         replica.durable = true;
         let seen = at(&replica);
-        *core = Some(replica);
+        core.replica = Some(replica);
         Ok(seen)
     }
 
     /// Looks at what this process last knew, if that is durable.
     pub(crate) fn recall(&self, at: impl FnOnce(&Replica<S>)) {
-        lock(&self.core).as_ref().filter(|replica| replica.durable).map(at);
+        lock(&self.core).replica.as_ref().filter(|replica| replica.durable).map(at);
     }
 
     fn read_on(&self, replica: &mut Replica<S>) -> Result<(), WriteError> {

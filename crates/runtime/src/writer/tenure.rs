@@ -1,25 +1,28 @@
 //! One tenure of a leader: from taking a ledger's lock to releasing it.
 //!
-//! The leader decides and signs. If more is waiting by then, one of the callers whose commands are
-//! signed makes them durable, and the leader goes on with the others on top of what is pending. At
+//! The leader decides and signs, as long as anything waits. Meanwhile one of the callers whose commands
+//! are signed makes them durable, and what is signed by the time that is done is the next to go. At
 //! most one sheaf is on its way to the disk. If it does not arrive, nothing on top of it counts.
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, PoisonError};
 
 use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::State;
 
 use super::{
-    Answer, BATCH_BYTES, Commit, Job, News, Recorded, Seat, WriteError, Writer, lock, share,
+    Answer, BATCH_BYTES, Commit, Job, Lent, News, Recorded, Seat, WriteError, Writer, lock, share,
 };
 use crate::replica::Replica;
 use crate::store::{Batch, Head, LedgerId, Ledgers as _};
 
 /// Sheaves of one tenure: other processes wait for the lock.
-const SHEAVES_MAX: u32 = 8;
-/// So few are not divided into those that are signed and those that are on their way to the disk.
-const UNDIVIDED_MAX: usize = 8;
+const SHEAVES_MAX: u32 = 32;
+/// Sheaves after which a leader whose own command is done lets somebody else lead.
+const SHEAVES_LED: u32 = 4;
+/// So few do not go to the disk by themselves while more waits: signing these takes less time than that.
+const SHEAF_MIN: usize = 32;
 
 /// Lines that are signed, on their way to the disk.
 #[derive(Debug)]
@@ -31,24 +34,35 @@ pub(super) struct Sheaf {
     landing: SyncSender<Landing>,
 }
 
-/// The ledger, and where its lines end now.
-type Landing = Result<(Box<dyn Batch>, Head), WriteError>;
+/// What has arrived, or why it did not.
+type Landing = Result<Landed, WriteError>;
+
+#[derive(Debug)]
+struct Landed {
+    batch: Box<dyn Batch>,
+    /// Where the ledger's lines end now.
+    head: Head,
+    /// The lines, whose room is used again.
+    lines: Vec<u8>,
+}
 
 impl Sheaf {
-    /// Makes the lines durable, and tells everybody who waits for that.
-    pub(super) fn flush(self, ledger: LedgerId) {
+    /// Makes the lines durable, and tells everybody who waits for that: first the leader, who can go
+    /// on, while the others only return.
+    fn flush(self, ledger: LedgerId, ring: impl Fn()) {
         let Self { mut batch, lines, waiting, landing } = self;
-        // The leader is told first: it can go on, the others only return. If it is gone, there is
-        // nobody to go on.
+        // If the leader is gone, there is nobody to go on.
         match batch.append(&lines) {
             Ok(head) => {
-                let _ = landing.send(Ok((batch, head)));
+                let _ = landing.send(Ok(Landed { batch, head, lines }));
+                ring();
                 waiting.tell(None);
             }
             Err(error) => {
                 let error = WriteError::Store { ledger, source: Arc::new(error) };
                 drop(batch);
                 let _ = landing.send(Err(share(&error)));
+                ring();
                 waiting.fail(&error);
             }
         }
@@ -103,81 +117,314 @@ fn given_up() -> WriteError {
 /// A ledger whose lock is held, and what stood there when it was taken.
 struct Opened {
     batch: Box<dyn Batch>,
-    before: u64,
-    ended_before: Option<TraceStatus>,
+    /// How many events, and whether they have ended.
+    stood: (u64, Option<TraceStatus>),
     /// Lines to begin with: what a dead writer left torn is recorded.
     lines: Vec<u8>,
 }
 
-/// Where the ledger is while the leader signs.
-enum Place {
-    Here(Box<dyn Batch>),
-    /// With whoever makes the last sheaf durable, and how long its last line is.
-    Away(Receiver<Landing>, usize),
+/// Commands that were taken from the queue and are not decided yet.
+struct Taken<S: State>(VecDeque<Job<S>>);
+
+impl<S: State> Taken<S> {
+    fn fail(mut self, error: &WriteError) {
+        for job in self.0.drain(..) {
+            job.seat.tell(News::Answer(Err(share(error))));
+        }
+    }
+}
+
+impl<S: State> Drop for Taken<S> {
+    fn drop(&mut self) {
+        for job in self.0.drain(..) {
+            job.seat.tell(News::Answer(Err(given_up())));
+        }
+    }
+}
+
+/// What a leader has begun. Another one can go on with it.
+pub(super) struct Tenure<S: State> {
+    replica: Replica<S>,
+    /// How many events there were before, and whether they had ended.
+    stood: (u64, Option<TraceStatus>),
+    jobs: Taken<S>,
+    /// What is signed and has not been sent to the disk, and who waits for it.
+    lines: Vec<u8>,
+    waiting: Waiting,
+    /// The ledger, unless a sheaf is on its way.
+    batch: Option<Box<dyn Batch>>,
+    away: Option<Away>,
+    /// Room that was used for lines before.
+    room: Vec<u8>,
+    /// How many sheaves may still be sent.
+    sheaves_left: u32,
+}
+
+/// A sheaf on its way to the disk.
+struct Away {
+    landing: Receiver<Landing>,
+    last_line: usize,
+}
+
+/// How a leader comes to the end of its work.
+enum End {
+    /// Nothing is left but to append what is signed.
+    Done(Box<dyn Batch>),
+    /// This one is to go on.
+    Passed(Arc<Seat>),
+}
+
+/// Who leads: the writer, its own seat, and how many sheaves it has sent.
+struct Leader<'w, S: State> {
+    writer: &'w Writer<S>,
+    seat: &'w Arc<Seat>,
+    led: u32,
+}
+
+impl<S: State> Tenure<S> {
+    /// Signs what waits, and sends it to the disk while more waits. What is signed and was not sent
+    /// stays to be appended.
+    fn run(&mut self, leader: &mut Leader<'_, S>) -> Result<End, WriteError> {
+        loop {
+            self.look()?;
+            if let Some(next) = self.next_leader(leader) {
+                return Ok(End::Passed(next));
+            }
+            let signed = match self.next_job(leader.writer) {
+                Some(job) => {
+                    self.sign(job, leader.writer);
+                    true
+                }
+                None => false,
+            };
+            let Some(batch) = self.batch.take() else {
+                if !signed {
+                    self.wait(leader.writer)?;
+                }
+                continue;
+            };
+            match self.courier(signed, leader) {
+                Some(courier) => {
+                    self.send(batch, &courier);
+                    leader.led += 1;
+                }
+                None if signed => self.batch = Some(batch),
+                None => return Ok(End::Done(batch)),
+            }
+        }
+    }
+
+    /// Who is to go on in place of a leader who has led for a while, and whose own command is done:
+    /// it would otherwise be the only one that waits for all the others.
+    fn next_leader(&self, leader: &Leader<'_, S>) -> Option<Arc<Seat>> {
+        let next = self.jobs.0.front().filter(|_| leader.led >= SHEAVES_LED)?;
+        leader.seat.has_news().then(|| Arc::clone(&next.seat))
+    }
+
+    /// Whether more may be signed in this tenure than was taken at its beginning, and be sent.
+    fn goes_on(&self) -> bool {
+        self.sheaves_left > 0 && self.replica.state.ended().is_none()
+    }
+
+    fn has_room(&self) -> bool {
+        self.lines.len() < BATCH_BYTES
+    }
+
+    fn next_job(&mut self, writer: &Writer<S>) -> Option<Job<S>> {
+        if !self.has_room() {
+            return None;
+        }
+        if self.jobs.0.is_empty() && self.goes_on() {
+            if lock(&writer.queue).waiting.is_empty() {
+                return None;
+            }
+            // Where the keys cannot be asked about, the next leader says so to those who wait.
+            if writer.host.refresh(&self.replica.state).is_err() {
+                self.sheaves_left = 0;
+                return None;
+            }
+            self.jobs.0.extend(lock(&writer.queue).waiting.drain(..));
+        }
+        self.jobs.0.pop_front()
+    }
+
+    /// Decides one command, and signs what it brings.
+    fn sign(&mut self, job: Job<S>, writer: &Writer<S>) {
+        // Should that panic, whoever waits for it is told, whatever stands here.
+        self.waiting.0.push((job.seat, Ok(Vec::new())));
+        let answer = writer.perform(&mut self.replica, job.command, &mut self.lines);
+        if let Some(last) = self.waiting.0.last_mut() {
+            last.1 = answer;
+        }
+    }
+
+    /// Who takes what is signed to the disk, if that is to be done now: when there are enough of them
+    /// and more to sign meanwhile. After a first sheaf more is always about to come.
+    fn courier(&self, signed: bool, leader: &Leader<'_, S>) -> Option<Arc<Seat>> {
+        let sent = self.sheaves_left < SHEAVES_MAX;
+        let enough = !self.has_room() || self.waiting.0.len() >= SHEAF_MIN || (sent && !signed);
+        if !enough || self.lines.is_empty() || !self.goes_on() {
+            return None;
+        }
+        let more = sent
+            || !self.jobs.0.is_empty()
+            || (signed && !lock(&leader.writer.queue).waiting.is_empty());
+        self.waiting.other_than(leader.seat).filter(|_| more)
+    }
+
+    fn send(&mut self, batch: Box<dyn Batch>, courier: &Seat) {
+        let (landing, landed) = sync_channel(1);
+        let lines = std::mem::replace(&mut self.lines, std::mem::take(&mut self.room));
+        let waiting = std::mem::take(&mut self.waiting);
+        self.away = Some(Away { landing: landed, last_line: last_line(&lines) });
+        self.sheaves_left -= 1;
+        courier.tell(News::Flush(Box::new(Sheaf { batch, lines, waiting, landing })));
+    }
+
+    /// Takes the ledger back if the sheaf has arrived.
+    fn look(&mut self) -> Result<(), WriteError> {
+        let Some(away) = &self.away else { return Ok(()) };
+        let Some(landing) = away.landed() else { return Ok(()) };
+        self.take_back(landing)
+    }
+
+    /// Waits until the sheaf has arrived, or there is something to sign.
+    fn wait(&mut self, writer: &Writer<S>) -> Result<(), WriteError> {
+        let signs_more = self.has_room() && self.goes_on();
+        let Some(away) = &self.away else { return Ok(()) };
+        let mut queue = lock(&writer.queue);
+        let landing = loop {
+            if signs_more && !queue.waiting.is_empty() {
+                return Ok(());
+            }
+            // Who has news rings after they can be seen, and cannot while the queue is locked.
+            if let Some(landing) = away.landed() {
+                break landing;
+            }
+            queue.listens = true;
+            queue = writer.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        };
+        queue.listens = false;
+        drop(queue);
+        self.take_back(landing)
+    }
+
+    fn take_back(&mut self, landing: Landing) -> Result<(), WriteError> {
+        let away = self.away.take();
+        let Landed { batch, head, lines } = landing?;
+        self.replica.appended(away.map_or(0, |away| away.last_line), head);
+        self.batch = Some(batch);
+        self.room = lines;
+        self.room.clear();
+        Ok(())
+    }
+}
+
+impl Away {
+    /// What became of it, if that is known.
+    fn landed(&self) -> Option<Landing> {
+        match self.landing.try_recv() {
+            Ok(landing) => Some(landing),
+            Err(TryRecvError::Disconnected) => Some(Err(given_up())),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
 }
 
 impl<S: State> Writer<S> {
     /// Works off what waits, then hands the lead to somebody who came meanwhile.
-    pub(super) fn lead(&self, leader: &Arc<Seat>) {
-        let mut lead = Lead { writer: self, seats: Vec::new() };
-        let mut core = lock(&self.core);
-        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
-        if self.tenure(&mut replica, leader, &mut lead).is_ok() {
-            *core = Some(replica);
-        }
-        // Otherwise the pending state is void: nobody knows what is on disk until it is read again.
-        drop(core);
+    pub(super) fn lead(&self, seat: &Arc<Seat>) {
+        let begun = lock(&self.queue).tenure.take();
+        let mut lead = Lead { writer: self, core: None, passed: false };
+        let begun = match begun {
+            Some(begun) => {
+                // The leader before has not given it back.
+                lead.core = Some(Lent { writer: self, replica: None });
+                begun
+            }
+            None => {
+                let core = lead.core.insert(self.borrow());
+                match self.begin(core.take()) {
+                    Ok(begun) => Box::new(begun),
+                    // What was known is void: nobody knows what is on disk until it is read again.
+                    Err(_) => return,
+                }
+            }
+        };
+        self.go_on(begun, Leader { writer: self, seat, led: 0 }, &mut lead);
     }
 
-    fn tenure(
-        &self,
-        replica: &mut Replica<S>,
-        leader: &Arc<Seat>,
-        lead: &mut Lead<'_, S>,
-    ) -> Result<(), WriteError> {
-        let early = self.host.answers_early();
-        let mut jobs = self.next_jobs(if early { Share::Half } else { Share::All }, lead);
-        let opened = match self.open(replica) {
+    /// Takes the ledger's lock, and what waits.
+    fn begin(&self, mut replica: Replica<S>) -> Result<Tenure<S>, WriteError> {
+        let jobs = Taken(lock(&self.queue).waiting.drain(..).collect());
+        let Opened { batch, stood, lines } = match self.open(&mut replica) {
             Ok(opened) => opened,
             Err(error) => {
-                unheard(jobs).fail(&error);
+                jobs.fail(&error);
                 return Err(error);
             }
         };
-        let Opened { batch, before, ended_before, mut lines } = opened;
-        let mut place = Place::Here(batch);
-        for sheaf in 1.. {
-            let waiting = self.sign(replica, jobs, &mut lines, lead);
-            // If we die here, the lines of the last sheaf are there or not; nobody was told of any.
-            let mut batch = match self.landed(place, replica) {
-                Ok(batch) => batch,
-                Err(error) => {
-                    waiting.fail(&error);
-                    return Err(error);
-                }
-            };
-            let goes_on = early
-                && before > 0
-                && sheaf < SHEAVES_MAX
-                && !lines.is_empty()
-                && replica.state.ended().is_none()
-                && !lock(&self.queue).waiting.is_empty();
-            let Some(seat) = waiting.other_than(leader).filter(|_| goes_on) else {
-                return self.finish(replica, &mut *batch, &lines, (before, ended_before), waiting);
-            };
-            if let Err(error) = self.host.refresh(&replica.state) {
-                // What is signed was signed in time; only what would follow was not.
-                let finished =
-                    self.finish(replica, &mut *batch, &lines, (before, ended_before), waiting);
-                return finished.and(Err(error));
-            }
-            let (landing, landed) = sync_channel(1);
-            place = Place::Away(landed, last_line(&lines));
-            let lines = std::mem::take(&mut lines);
-            seat.tell(News::Flush(Box::new(Sheaf { batch, lines, waiting, landing })));
-            jobs = self.next_jobs(Share::All, lead);
+        let divides = stood.0 > 0 && self.host.answers_early();
+        Ok(Tenure {
+            replica,
+            stood,
+            jobs,
+            lines,
+            waiting: Waiting::default(),
+            batch: Some(batch),
+            away: None,
+            room: Vec::new(),
+            sheaves_left: if divides { SHEAVES_MAX } else { 0 },
+        })
+    }
+
+    fn go_on(&self, mut tenure: Box<Tenure<S>>, mut leader: Leader<'_, S>, lead: &mut Lead<'_, S>) {
+        let end = tenure.run(&mut leader);
+        if let Ok(End::Passed(next)) = &end {
+            lock(&self.queue).tenure = Some(tenure);
+            // From here on it is the other one's.
+            lead.pass_on();
+            next.tell(News::Lead);
+            return;
         }
-        Ok(())
+        let Tenure { mut replica, stood, mut jobs, lines, waiting, .. } = *tenure;
+        // What did not fit comes first next time.
+        lock(&self.queue).waiting.splice(0..0, jobs.0.drain(..));
+        let known = match end {
+            Ok(End::Done(mut batch)) => {
+                self.finish(&mut replica, &mut *batch, &lines, stood, waiting)
+            }
+            Ok(End::Passed(_)) => return,
+            Err(error) => {
+                waiting.fail(&error);
+                Err(error)
+            }
+        };
+        // Otherwise the pending state is void: nobody knows what is on disk until it is read again.
+        if let (Ok(()), Some(core)) = (known, &mut lead.core) {
+            core.replica = Some(replica);
+        }
+    }
+
+    /// Makes durable what others wait for as well. Whatever happens, the leader hears of it.
+    pub(super) fn carry(&self, sheaf: Sheaf) {
+        struct Ring<'w, S: State>(&'w Writer<S>);
+        impl<S: State> Drop for Ring<'_, S> {
+            fn drop(&mut self) {
+                self.0.ring();
+            }
+        }
+        let _ring = Ring(self);
+        sheaf.flush(self.ledger, || self.ring());
+    }
+
+    /// Wakes a leader that listens.
+    fn ring(&self) {
+        let mut queue = lock(&self.queue);
+        if std::mem::take(&mut queue.listens) {
+            drop(queue);
+            self.bell.notify_one();
+        }
     }
 
     /// Takes the ledger's lock, and takes in what others appended.
@@ -185,7 +432,7 @@ impl<S: State> Writer<S> {
         let mut batch =
             self.store.begin_from(self.ledger, replica.head).map_err(|e| self.failed(e))?;
         self.catch_up(replica, &*batch)?;
-        let (before, ended_before) = (replica.chain.events, replica.state.ended());
+        let stood = (replica.chain.events, replica.state.ended());
         self.host.refresh(&replica.state)?;
         let mut lines = Vec::new();
         if let Some(torn) = self.set_torn_tail_aside(replica, &mut *batch)? {
@@ -193,52 +440,7 @@ impl<S: State> Writer<S> {
             let acts = vec![replica.state.recovered(&torn)];
             self.record(replica, acts, &context, &mut lines)?;
         }
-        Ok(Opened { batch, before, ended_before, lines })
-    }
-
-    /// Takes what waits from the queue.
-    fn next_jobs(&self, share: Share, lead: &mut Lead<'_, S>) -> Vec<Job<S>> {
-        let mut queue = lock(&self.queue);
-        let many = queue.waiting.len();
-        let taken = match share {
-            Share::Half if many > UNDIVIDED_MAX => many.div_ceil(2),
-            Share::Half | Share::All => many,
-        };
-        let jobs: Vec<_> = queue.waiting.drain(..taken).collect();
-        lead.seats.extend(jobs.iter().map(|job| Arc::clone(&job.seat)));
-        jobs
-    }
-
-    /// Decides and signs; what does not fit goes back to the queue.
-    fn sign(
-        &self,
-        replica: &mut Replica<S>,
-        jobs: Vec<Job<S>>,
-        lines: &mut Vec<u8>,
-        lead: &mut Lead<'_, S>,
-    ) -> Waiting {
-        let mut jobs = jobs.into_iter();
-        let mut waiting = Waiting::default();
-        while lines.len() < BATCH_BYTES {
-            let Some(job) = jobs.next() else { break };
-            let answer = self.perform(replica, job.command, lines);
-            waiting.0.push((job.seat, answer));
-        }
-        lock(&self.queue).waiting.splice(0..0, jobs);
-        lead.seats.clear();
-        waiting
-    }
-
-    /// The ledger, once the last sheaf has arrived.
-    fn landed(&self, place: Place, replica: &mut Replica<S>) -> Result<Box<dyn Batch>, WriteError> {
-        match place {
-            Place::Here(batch) => Ok(batch),
-            Place::Away(landing, last_line) => {
-                let (batch, head) = landing.recv().unwrap_or_else(|_| Err(given_up()))?;
-                replica.appended(last_line, head);
-                Ok(batch)
-            }
-        }
+        Ok(Opened { batch, stood, lines })
     }
 
     /// Appends the last lines, tells the log, and then the callers.
@@ -284,12 +486,11 @@ impl<S: State> Writer<S> {
 
     /// Sets aside what a dead writer left torn, if it left anything, and records that.
     pub(crate) fn settle(&self) -> Result<(), WriteError> {
-        let mut core = lock(&self.core);
-        let mut replica = core.take().unwrap_or_else(|| self.host.fresh());
-        let Opened { mut batch, before, ended_before, lines } = self.open(&mut replica)?;
-        let stood = (before, ended_before);
+        let mut core = self.borrow();
+        let mut replica = core.take();
+        let Opened { mut batch, stood, lines } = self.open(&mut replica)?;
         self.finish(&mut replica, &mut *batch, &lines, stood, Waiting::default())?;
-        *core = Some(replica);
+        core.replica = Some(replica);
         Ok(())
     }
 
@@ -302,19 +503,6 @@ impl<S: State> Writer<S> {
     }
 }
 
-/// How much of the queue a leader takes.
-#[derive(Debug, Clone, Copy)]
-enum Share {
-    /// So that something is left to sign while that is on its way to the disk.
-    Half,
-    All,
-}
-
-/// Callers whose commands were not even decided.
-fn unheard<S: State>(jobs: Vec<Job<S>>) -> Waiting {
-    Waiting(jobs.into_iter().map(|job| (job.seat, Ok(Vec::new()))).collect())
-}
-
 fn last_line(lines: &[u8]) -> usize {
     lines.split_inclusive(|&byte| byte == b'\n').next_back().map_or(0, <[u8]>::len)
 }
@@ -323,17 +511,23 @@ fn last_line(lines: &[u8]) -> usize {
 /// would otherwise wait for ever.
 struct Lead<'w, S: State> {
     writer: &'w Writer<S>,
-    /// Whose commands were taken from the queue and are not signed yet.
-    seats: Vec<Arc<Seat>>,
+    core: Option<Lent<'w, S>>,
+    passed: bool,
+}
+
+impl<S: State> Lead<'_, S> {
+    /// Leaves lead and ledger to another.
+    fn pass_on(&mut self) {
+        self.passed = true;
+        std::mem::forget(self.core.take());
+    }
 }
 
 impl<S: State> Drop for Lead<'_, S> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            for seat in &self.seats {
-                seat.tell_if_unheard(News::Answer(Err(given_up())));
-            }
+        drop(self.core.take());
+        if !self.passed {
+            self.writer.hand_over();
         }
-        self.writer.hand_over();
     }
 }
