@@ -19,6 +19,8 @@ pub(crate) fn deny() -> Result<(), Failure> {
         eprintln!("installing cargo-deny {DENY_VERSION}");
         succeed(&mut cargo(&["install", "--locked", "cargo-deny", "--version", DENY_VERSION]))?;
     }
+    // What other systems would build from is looked at too, and may not be here yet.
+    succeed(&mut cargo(&["fetch", "--locked"]))?;
     let mut check = cargo(&["deny", "--offline", "check"]);
     succeed(check.args(OFFLINE_CHECKS))?;
     // The database of advisories comes from outside; without it the rest still counts.

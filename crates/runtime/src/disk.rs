@@ -269,8 +269,8 @@ pub trait DiskFile: Send + fmt::Debug {
     /// The length may or may not have changed.
     fn set_len(&self, len: u64) -> Result<(), DiskError>;
 
-    /// Has the disk begin with bytes that were just written, and does not wait for it: what is done
-    /// before [`DiskFile::sync_data`] then costs no time of its own. Promises nothing.
+    /// Has the disk begin with bytes that were just written, and does not wait for it:
+    /// [`DiskFile::sync_data`] then takes less time. Promises nothing.
     fn start_sync(&self, at: u64, bytes: usize) {
         let _ = (at, bytes);
     }

@@ -164,6 +164,8 @@ struct Queue<S: State> {
     listens: bool,
     /// What the leader before has begun, for whoever was told to lead.
     tenure: Option<Box<Tenure<S>>>,
+    /// Why the log could not be told, where nobody was left to hear of it.
+    log_lag: Option<WriteError>,
 }
 
 /// What is known of the ledger, which one thread at a time has.
@@ -280,8 +282,13 @@ impl<S: State> Writer<S> {
         entropy: Arc<dyn Entropy>,
         host: Arc<dyn Host<S>>,
     ) -> Self {
-        let queue =
-            Mutex::new(Queue { waiting: Vec::new(), led: false, listens: false, tenure: None });
+        let queue = Mutex::new(Queue {
+            waiting: Vec::new(),
+            led: false,
+            listens: false,
+            tenure: None,
+            log_lag: None,
+        });
         Self {
             ledger,
             store,

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::thread::ScopedJoinHandle;
 
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
@@ -23,8 +24,10 @@ use countersign_testkit::sim::SimHome;
 const SIGNS_OF_LOSS: [&str; 4] =
     ["was acknowledged", "was stored", "ArtifactMissing", "ArtifactHashMismatch"];
 
-/// So many that a leader does not take all of them at once.
-const CALLERS: usize = 24;
+/// So many that some are signed while others are on their way to the disk, and so often that leaders
+/// take turns.
+const CALLERS: usize = 72;
+const ROUNDS: usize = 6;
 
 /// What a writer was told: the only thing that it may count on.
 #[derive(Default, Clone)]
@@ -62,6 +65,18 @@ impl Told {
     /// The same with many callers at once: while some of their events are on their way to the disk,
     /// others are signed on top of them.
     fn write_together(workspace: &Workspace) -> Self {
+        Self::write_with(workspace, |caller| caller.join().unwrap())
+    }
+
+    /// The same where callers may panic; of those nobody knows what they were told.
+    fn write_panicking(workspace: &Workspace) -> Self {
+        Self::write_with(workspace, |caller| caller.join().unwrap_or_default())
+    }
+
+    fn write_with(
+        workspace: &Workspace,
+        joined: impl Fn(ScopedJoinHandle<'_, Vec<String>>) -> Vec<String>,
+    ) -> Self {
         let mut told = Self::default();
         let Ok(recording) = workspace.begin_recording(Some("agent"), None) else { return told };
         told.recording = Some(recording.id());
@@ -71,7 +86,7 @@ impl Told {
                     let recording = &recording;
                     scope.spawn(move || {
                         let mut own = Self::default();
-                        for round in 0..3 {
+                        for round in 0..ROUNDS {
                             own.submit(recording, note(&format!("{caller} {round}")));
                         }
                         own.events
@@ -79,7 +94,7 @@ impl Told {
                 })
                 .collect();
             for caller in callers {
-                told.events.extend(caller.join().unwrap());
+                told.events.extend(joined(caller));
             }
         });
         told.concluded = recording.conclude("done").is_ok();
@@ -107,6 +122,10 @@ impl Told {
         }
         Ok(())
     }
+}
+
+fn is_ledger_of_trace(path: &Path) -> bool {
+    path.ends_with("events.jsonl") && !path.ends_with("log/events.jsonl")
 }
 
 /// Whether there are bytes that never reached the disk.
@@ -273,11 +292,45 @@ fn of_many_callers_at_once_none_is_told_of_what_a_failing_disk_lost() {
         |count, at| if count >= at { DiskFault::Fail(ENOSPC) } else { DiskFault::None },
         |count, at| once(count, at, DiskFault::Die),
     ];
-    for at in (1..=operations).step_by(7) {
+    for at in (1..=operations).step_by(11) {
         for (which, fault) in faults.into_iter().enumerate() {
             run_writing(&home, Told::write_together, at..at + 1, move |_, count| fault(count, at))
                 .unwrap_or_else(|error| panic!("fault {which} at operation {at}: {error}"));
         }
+    }
+}
+
+/// Whoever leads, or takes to the disk what others wait for, may panic over it. Nobody waits for ever,
+/// nobody is told of what is not there, and the next one goes on.
+#[test]
+fn callers_are_answered_though_one_of_them_panics_over_the_disk() {
+    let home = SimHome::new();
+    for (panics, at) in
+        [Op::Write, Op::SyncData].into_iter().flat_map(|op| [2, 3, 5, 8].map(|at| (op, at)))
+    {
+        let disk = home.disk();
+        let workspace = home.open(&disk, 5).unwrap();
+        let (mut done, mut again) = (0, false);
+        disk.script(move |op, path, _| {
+            // The first one is the recording's beginning.
+            if op == panics && is_ledger_of_trace(path) {
+                done += 1;
+                assert!(done != at, "the driver of the disk is broken");
+            }
+            // And whoever leads next, as it looks for what is known of the ledger.
+            if done >= at && !again && path.ends_with("snapshot") {
+                again = true;
+                panic!("the driver of the disk is still broken");
+            }
+            DiskFault::None
+        });
+        let told = Told::write_panicking(&workspace);
+        assert!(told.events.len() < CALLERS * ROUNDS, "nobody panicked");
+        drop(workspace);
+        check(&home, &disk.restart(), &told)
+            .unwrap_or_else(|error| panic!("{panics:?} {at}: {error}"));
+        check(&home, &disk.lose_power(at), &told)
+            .unwrap_or_else(|error| panic!("{panics:?} {at}: {error}"));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Having the disk begin before anybody waits for it.
 //!
 //! A sync of freshly written bytes is some trips to the disk, one after the other, and each of them puts
-//! the caller to sleep. If the first one is under way while the writer still has something to do, that
-//! costs no time; and where it takes a few microseconds, staying awake for them takes less than falling
-//! asleep. Systems have no call for just this that is safe and portable; Linux writes back what a
-//! program says it will not need again.
+//! the caller to sleep. Where the first one takes a few microseconds, staying awake for them takes less
+//! time than falling asleep; and if there is something else to do meanwhile, it costs none. Systems have
+//! no call for just this that is safe and portable; Linux writes back what a program says it will not
+//! need again.
 
 use std::cell::Cell;
 use std::fs::File;

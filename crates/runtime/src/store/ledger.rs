@@ -365,8 +365,6 @@ impl Batch for FileBatch {
         // If we die here, the lines are there, or some of them, or parts; nobody was told.
         let end = at + lines.len() as u64;
         open.file.start_sync(at, lines.len());
-        // Followers may see lines that are not durable yet, now as ever.
-        self.inner.tell(self.id, end);
         if let Err(error) = open.file.sync_data() {
             // The system may now take the lines for written. Others must not build on them.
             let _ = open.file.set_len(at);
@@ -377,6 +375,7 @@ impl Batch for FileBatch {
             open.sound = end;
             open.durable = end;
         }
+        self.inner.tell(self.id, end);
         Ok(Head::at(end))
     }
 

@@ -18,7 +18,7 @@ use crate::replica::Replica;
 use crate::store::{Batch, Head, LedgerId, Ledgers as _};
 
 /// Sheaves of one tenure: other processes wait for the lock.
-const SHEAVES_MAX: u32 = 32;
+const SHEAVES_MAX: u32 = 16;
 /// Sheaves after which a leader whose own command is done lets somebody else lead.
 const SHEAVES_LED: u32 = 4;
 /// So few do not go to the disk by themselves while more waits: signing these takes less time than that.
@@ -30,6 +30,8 @@ pub(super) struct Sheaf {
     batch: Box<dyn Batch>,
     lines: Vec<u8>,
     waiting: Waiting,
+    /// Why the log could not be told of earlier ones.
+    log_lag: Option<WriteError>,
     /// Where the leader learns what became of it.
     landing: SyncSender<Landing>,
 }
@@ -50,13 +52,13 @@ impl Sheaf {
     /// Makes the lines durable, and tells everybody who waits for that: first the leader, who can go
     /// on, while the others only return.
     fn flush(self, ledger: LedgerId, ring: impl Fn()) {
-        let Self { mut batch, lines, waiting, landing } = self;
+        let Self { mut batch, lines, waiting, log_lag, landing } = self;
         // If the leader is gone, there is nobody to go on.
         match batch.append(&lines) {
             Ok(head) => {
                 let _ = landing.send(Ok(Landed { batch, head, lines }));
                 ring();
-                waiting.tell(None);
+                waiting.tell(log_lag.as_ref());
             }
             Err(error) => {
                 let error = WriteError::Store { ledger, source: Arc::new(error) };
@@ -205,7 +207,7 @@ impl<S: State> Tenure<S> {
             };
             match self.courier(signed, leader) {
                 Some(courier) => {
-                    self.send(batch, &courier);
+                    self.send(batch, &courier, leader.writer);
                     leader.led += 1;
                 }
                 None if signed => self.batch = Some(batch),
@@ -272,13 +274,14 @@ impl<S: State> Tenure<S> {
         self.waiting.other_than(leader.seat).filter(|_| more)
     }
 
-    fn send(&mut self, batch: Box<dyn Batch>, courier: &Seat) {
+    fn send(&mut self, batch: Box<dyn Batch>, courier: &Seat, writer: &Writer<S>) {
         let (landing, landed) = sync_channel(1);
         let lines = std::mem::replace(&mut self.lines, std::mem::take(&mut self.room));
         let waiting = std::mem::take(&mut self.waiting);
         self.away = Some(Away { landing: landed, last_line: last_line(&lines) });
         self.sheaves_left -= 1;
-        courier.tell(News::Flush(Box::new(Sheaf { batch, lines, waiting, landing })));
+        let log_lag = lock(&writer.queue).log_lag.take();
+        courier.tell(News::Flush(Box::new(Sheaf { batch, lines, waiting, log_lag, landing })));
     }
 
     /// Takes the ledger back if the sheaf has arrived.
@@ -344,7 +347,9 @@ impl<S: State> Writer<S> {
             }
             None => {
                 let core = lead.core.insert(self.borrow());
-                match self.begin(core.take()) {
+                // Taken first: should what follows panic, these are answered, our own among them.
+                let jobs = Taken(lock(&self.queue).waiting.drain(..).collect());
+                match self.begin(core.take(), jobs) {
                     Ok(begun) => Box::new(begun),
                     // What was known is void: nobody knows what is on disk until it is read again.
                     Err(_) => return,
@@ -354,9 +359,8 @@ impl<S: State> Writer<S> {
         self.go_on(begun, Leader { writer: self, seat, led: 0 }, &mut lead);
     }
 
-    /// Takes the ledger's lock, and what waits.
-    fn begin(&self, mut replica: Replica<S>) -> Result<Tenure<S>, WriteError> {
-        let jobs = Taken(lock(&self.queue).waiting.drain(..).collect());
+    /// Takes the ledger's lock.
+    fn begin(&self, mut replica: Replica<S>, jobs: Taken<S>) -> Result<Tenure<S>, WriteError> {
         let Opened { batch, stood, lines } = match self.open(&mut replica) {
             Ok(opened) => opened,
             Err(error) => {
@@ -379,27 +383,27 @@ impl<S: State> Writer<S> {
     }
 
     fn go_on(&self, mut tenure: Box<Tenure<S>>, mut leader: Leader<'_, S>, lead: &mut Lead<'_, S>) {
-        let end = tenure.run(&mut leader);
-        if let Ok(End::Passed(next)) = &end {
-            lock(&self.queue).tenure = Some(tenure);
-            // From here on it is the other one's.
-            lead.pass_on();
-            next.tell(News::Lead);
-            return;
-        }
-        let Tenure { mut replica, stood, mut jobs, lines, waiting, .. } = *tenure;
-        // What did not fit comes first next time.
-        lock(&self.queue).waiting.splice(0..0, jobs.0.drain(..));
-        let known = match end {
-            Ok(End::Done(mut batch)) => {
-                self.finish(&mut replica, &mut *batch, &lines, stood, waiting)
+        let end = match tenure.run(&mut leader) {
+            Ok(End::Passed(next)) => {
+                lock(&self.queue).tenure = Some(tenure);
+                // From here on it is the other one's.
+                lead.pass_on();
+                next.tell(News::Lead);
+                return;
             }
-            Ok(End::Passed(_)) => return,
+            Ok(End::Done(batch)) => Ok(batch),
+            Err(error) => Err(error),
+        };
+        let Tenure { mut replica, stood, mut jobs, lines, waiting, .. } = *tenure;
+        let known = match end {
+            Ok(mut batch) => self.finish(&mut replica, &mut *batch, &lines, stood, waiting),
             Err(error) => {
                 waiting.fail(&error);
                 Err(error)
             }
         };
+        // What did not fit comes first next time.
+        lock(&self.queue).waiting.splice(0..0, jobs.0.drain(..));
         // Otherwise the pending state is void: nobody knows what is on disk until it is read again.
         if let (Ok(()), Some(core)) = (known, &mut lead.core) {
             core.replica = Some(replica);
@@ -465,7 +469,12 @@ impl<S: State> Writer<S> {
         // If we die here, the log lacks what the trace has; the next writer tells it.
         let grown = replica.chain.events > before;
         let told = grown.then(|| self.host.committed(&Commit { before, ended_before, replica }));
-        waiting.tell(told.and_then(Result::err).as_ref());
+        let log_lag = told.and_then(Result::err).or_else(|| lock(&self.queue).log_lag.take());
+        if waiting.0.is_empty() {
+            lock(&self.queue).log_lag = log_lag;
+        } else {
+            waiting.tell(log_lag.as_ref());
+        }
         Ok(())
     }
 
