@@ -130,6 +130,38 @@ fn a_follower_is_woken_by_another_handle_long_before_it_would_look_again() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
+/// Artifacts whose hashes begin with a zero byte have the places of all new ones made durable, under a
+/// lock. Under load these came faster than that was done: threads and open files grew without end.
+#[test]
+fn of_those_who_make_places_durable_one_waits_for_the_lock_and_the_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store_in(dir.path());
+    store.put(b"the first one makes the directories").unwrap();
+    let lock = store.home().join("artifacts/lock");
+    let held = OsDisk.open(&lock, Access::Create).unwrap();
+    held.lock_exclusive().unwrap();
+    let settling = (0u32..).map(|number| number.to_string().into_bytes());
+    let settling = settling.filter(|bytes| Hash::of(bytes).as_bytes()[0] == 0);
+    let settling: Vec<_> = settling.take(4).collect();
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        for bytes in &settling {
+            let (store, tell) = (&store, tell.clone());
+            scope.spawn(move || tell.send(store.put(bytes).unwrap()).unwrap());
+        }
+        for _ in 1..settling.len() {
+            told.recv_timeout(Duration::from_secs(30)).expect("all but one go on");
+        }
+        held.unlock().unwrap();
+        told.recv_timeout(Duration::from_secs(30)).expect("the last one has the lock");
+    });
+    assert_eq!(std::fs::read_dir(store.home().join("artifacts/new")).unwrap().count(), 0);
+    for bytes in &settling {
+        let place = place_of(store.home(), &Hash::of(bytes));
+        assert_eq!(std::fs::read(place).unwrap(), *bytes);
+    }
+}
+
 #[test]
 fn a_home_that_was_removed_is_made_again() {
     let dir = tempfile::tempdir().unwrap();

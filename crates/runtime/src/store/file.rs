@@ -46,6 +46,7 @@ impl FileStore {
                 dirs: Mutex::default(),
                 blobs: Mutex::default(),
                 waiting: Mutex::default(),
+                settling: AtomicBool::new(false),
                 blobs_poisoned: AtomicBool::new(false),
                 changes: Mutex::default(),
                 looked: Mutex::default(),
@@ -132,6 +133,8 @@ pub(super) struct Inner {
     /// Artifacts among the new ones whose names are known to be durable.
     blobs: Mutex<HashSet<Hash>>,
     pub(super) waiting: Mutex<Waiting>,
+    /// Whether a thread of this process makes the places of new artifacts durable.
+    pub(super) settling: AtomicBool,
     pub(super) blobs_poisoned: AtomicBool,
     changes: Mutex<Option<Box<dyn DiskFile>>>,
     /// The length of `changes` when it was last looked at.

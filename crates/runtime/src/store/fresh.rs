@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use countersign_format::hash::Hash;
 
@@ -166,9 +167,11 @@ impl Inner {
             // One in so many, whichever process it comes from: nobody has to count.
             settles |= hash.as_bytes().first() == Some(&0);
         }
-        if settles {
+        // One thread is enough: under load more would only wait for it, each with a file open.
+        if settles && !self.settling.swap(true, Ordering::AcqRel) {
             // What is not settled now is settled next time.
             let _ = self.settle_places();
+            self.settling.store(false, Ordering::Release);
         }
     }
 
