@@ -92,6 +92,10 @@ pub trait State: Default + Clone + Serialize + DeserializeOwned + Send + 'static
     /// thrown away.
     const VERSION: u32;
 
+    /// Whether what an event changes depends on its own hash or its predecessor's. Where it does, the
+    /// event has to be signed before the next one can be decided.
+    const READS_HASHES: bool = false;
+
     /// The events that `command` would bring. Changes nothing.
     fn decide(&self, command: Self::Command, context: &Context) -> Result<Vec<Act>, Refusal>;
 

@@ -313,6 +313,8 @@ impl LogState {
 impl State for LogState {
     type Command = LogCommand;
     const VERSION: u32 = 2;
+    /// Traces name the hash of the last entry about keys.
+    const READS_HASHES: bool = true;
 
     fn decide(&self, command: LogCommand, context: &Context) -> Result<Vec<Act>, Refusal> {
         let keys_head = self.keys_head();

@@ -91,7 +91,7 @@ impl LogHost {
 }
 
 impl Host<LogState> for LogHost {
-    fn refresh(&self, _state: &LogState) -> Result<(), WriteError> {
+    fn refresh(&self) -> Result<(), WriteError> {
         Ok(())
     }
 

@@ -67,14 +67,6 @@ impl<S: State> Replica<S> {
         Ok(())
     }
 
-    /// Moves the head to the end of lines whose events were taken in, and which are durable now; the
-    /// last of them has `last_line` bytes.
-    pub(crate) fn appended(&mut self, last_line: usize, head: Head) {
-        self.last_line = Head::at(head.bytes.saturating_sub(last_line as u64));
-        self.head = head;
-        self.durable = true;
-    }
-
     /// Whether the ledger, which nobody can change meanwhile, still begins with what is known here.
     pub(crate) fn stands_in(&self, batch: &dyn Batch) -> Result<bool, StoreError> {
         if self.durable || self.head == Head::EMPTY {
@@ -84,10 +76,31 @@ impl<S: State> Replica<S> {
     }
 
     /// Takes in one event, without moving the head.
-    pub(crate) fn push(&mut self, event: &Event) {
+    fn push(&mut self, event: &Event) {
+        self.extend(event);
+        self.state.apply(event);
+    }
+}
+
+impl<S> Replica<S> {
+    /// Puts one event at the end of the chain, without moving the head; the state is not told.
+    pub(crate) fn extend(&mut self, event: &Event) {
         self.first.get_or_insert(event.event_hash);
         self.chain.push(event);
-        self.state.apply(event);
+    }
+
+    /// Moves the head to the end of lines whose events were taken in, and which are durable now; the
+    /// last of them has `last_line` bytes.
+    pub(crate) fn appended(&mut self, last_line: usize, head: Head) {
+        self.last_line = Head::at(head.bytes.saturating_sub(last_line as u64));
+        self.head = head;
+        self.durable = true;
+    }
+
+    /// The state, and the same with another one in its place.
+    pub(crate) fn with<T>(self, state: T) -> (S, Replica<T>) {
+        let Self { chain, state: before, head, last_line, durable, first } = self;
+        (before, Replica { chain, state, head, last_line, durable, first })
     }
 }
 

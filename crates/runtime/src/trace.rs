@@ -155,7 +155,7 @@ impl TraceHost {
 }
 
 impl<S: State> Host<S> for TraceHost {
-    fn refresh(&self, _state: &S) -> Result<(), WriteError> {
+    fn refresh(&self) -> Result<(), WriteError> {
         self.log.look(|log| {
             let told = self.told(&log.state)?;
             let mut parties = lock(&self.parties);

@@ -1,35 +1,37 @@
 //! Writing to one ledger: many callers, one sync.
 //!
 //! Callers queue; one of them leads. The leader takes the ledger's lock, takes in what others
-//! appended, and decides and signs for everybody in the queue. Then the lines are appended with one
-//! sync, and each caller is told what became of its command. Nobody is told anything before the sync.
+//! appended, and signs for everybody. Its own command, and those that came before it had the lock, it
+//! decides as well; who comes later does that for itself, and leaves the events to be signed. Then
+//! the lines are appended with one sync, and each caller is told what became of its command. Nobody
+//! is told anything before the sync.
 
+mod desk;
 mod look;
+mod sheaf;
 mod tenure;
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use countersign_format::event::{Actor, Event, SealError, Sealer};
-use countersign_format::id::Ulid;
+use countersign_format::event::{Actor, Event, SealError};
 use countersign_format::key::SecretKey;
 use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
-use countersign_protocol::chain::Chain;
-use countersign_protocol::{Act, By, Context, Refusal, SetAside, State};
+use countersign_protocol::{By, Refusal, SetAside, State};
 
 use crate::clock::{Clock, Entropy};
 use crate::keyring::KeyringError;
 use crate::replica::{Damage, Replica};
 use crate::store::{BATCH_BYTES_MAX, Batch, FileStore, LedgerId, StoreError};
-use tenure::{Sheaf, Tenure};
+use desk::{Drawn, Slot};
+use sheaf::Sheaf;
+use tenure::Tenure;
 
 /// Lines are appended once they have this many bytes; what still waits comes with the next batch.
 const BATCH_BYTES: usize = BATCH_BYTES_MAX / 4;
 /// What one command may add, so that it always fits behind others: more than the longest line.
 const COMMAND_BYTES_MAX: usize = BATCH_BYTES_MAX - BATCH_BYTES;
-/// Ids for which random bits are drawn at once.
-const STOCK_IDS: usize = 32;
 /// How much is read at a time when catching up.
 const READ_BYTES: usize = 1 << 20;
 
@@ -96,7 +98,7 @@ pub(crate) struct Party {
 /// What a ledger's writer needs from its workspace.
 pub(crate) trait Host<S: State>: Send + Sync + fmt::Debug {
     /// Called once a batch, under the ledger's lock: keys that were revoked meanwhile must not sign.
-    fn refresh(&self, state: &S) -> Result<(), WriteError>;
+    fn refresh(&self) -> Result<(), WriteError>;
 
     /// The time before which nothing is dated.
     fn floor(&self, state: &S) -> Timestamp;
@@ -137,9 +139,6 @@ pub struct Recorded {
     pub log_lag: Option<WriteError>,
 }
 
-/// What became of one command, and who waits for it.
-type Answer = (Arc<Seat>, Result<Vec<Event>, WriteError>);
-
 /// A writer of one ledger, to be shared by threads.
 #[derive(Debug)]
 pub(crate) struct Writer<S: State> {
@@ -151,6 +150,8 @@ pub(crate) struct Writer<S: State> {
     core: Mutex<Core<S>>,
     /// Told when what is known of the ledger is back.
     returned: Condvar,
+    /// Where commands are decided. Whoever locks both locks this before the queue.
+    desk: Mutex<Slot<S>>,
     queue: Mutex<Queue<S>>,
     /// Rung for a leader that listens.
     bell: Condvar,
@@ -158,7 +159,10 @@ pub(crate) struct Writer<S: State> {
 }
 
 struct Queue<S: State> {
+    /// Commands that nobody has decided.
     waiting: Vec<Job<S>>,
+    /// Commands that are decided and not signed, in the order in which they were.
+    drawn: Drawn,
     led: bool,
     /// Whether the leader sleeps until something waits, or until a sheaf has arrived.
     listens: bool,
@@ -205,6 +209,13 @@ impl<S: State> Drop for Lent<'_, S> {
 impl<S: State> fmt::Debug for Queue<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Queue({} waiting)", self.waiting.len())
+    }
+}
+
+impl<S: State> Queue<S> {
+    /// Whether anything waits to be decided or signed.
+    fn has_work(&self) -> bool {
+        !self.waiting.is_empty() || !self.drawn.0.is_empty()
     }
 }
 
@@ -284,6 +295,7 @@ impl<S: State> Writer<S> {
     ) -> Self {
         let queue = Mutex::new(Queue {
             waiting: Vec::new(),
+            drawn: Drawn::default(),
             led: false,
             listens: false,
             tenure: None,
@@ -297,6 +309,7 @@ impl<S: State> Writer<S> {
             host,
             core: Mutex::new(Core { replica: None, lent: false, awaited: 0 }),
             returned: Condvar::new(),
+            desk: Mutex::default(),
             queue,
             bell: Condvar::new(),
             stock: Mutex::default(),
@@ -306,18 +319,8 @@ impl<S: State> Writer<S> {
     /// Records what `command` brings. When it returns, the events survive power loss.
     pub(crate) fn submit(&self, command: S::Command) -> Result<Recorded, WriteError> {
         let seat = Arc::new(Seat::default());
-        {
-            let mut queue = lock(&self.queue);
-            queue.waiting.push(Job { command, seat: Arc::clone(&seat) });
-            let wakes = std::mem::take(&mut queue.listens);
-            if !queue.led {
-                queue.led = true;
-                seat.tell(News::Lead);
-            }
-            drop(queue);
-            if wakes {
-                self.bell.notify_one();
-            }
+        if let Some(command) = self.decide_at_desk(command, &seat) {
+            self.queue_up(command, &seat);
         }
         loop {
             match seat.wait() {
@@ -326,6 +329,21 @@ impl<S: State> Writer<S> {
                 News::Flush(sheaf) => self.carry(*sheaf),
                 News::None => {}
             }
+        }
+    }
+
+    /// Leaves the command to who leads, or to be led by its own caller.
+    fn queue_up(&self, command: S::Command, seat: &Arc<Seat>) {
+        let mut queue = lock(&self.queue);
+        queue.waiting.push(Job { command, seat: Arc::clone(seat) });
+        let wakes = std::mem::take(&mut queue.listens);
+        if !queue.led {
+            queue.led = true;
+            seat.tell(News::Lead);
+        }
+        drop(queue);
+        if wakes {
+            self.bell.notify_one();
         }
     }
 
@@ -390,102 +408,6 @@ impl<S: State> Writer<S> {
             hash: repaired.hash,
             file: repaired.copy,
         }))
-    }
-
-    /// Decides one command and adds its lines; on refusal nothing has changed.
-    fn perform(
-        &self,
-        replica: &mut Replica<S>,
-        command: S::Command,
-        lines: &mut Vec<u8>,
-    ) -> Result<Vec<Event>, WriteError> {
-        let context = self.context(replica)?;
-        let acts = replica.state.decide(command, &context)?;
-        let single = acts.len() == 1;
-        let before = if single { None } else { Some(replica.clone()) };
-        let length = lines.len();
-        let outcome = self.record(replica, acts, &context, lines).and_then(|events| {
-            let bytes = lines.len() - length;
-            if bytes > COMMAND_BYTES_MAX { Err(WriteError::TooLarge { bytes }) } else { Ok(events) }
-        });
-        if let (Err(_), Some(before)) = (&outcome, before) {
-            *replica = before;
-            lines.truncate(length);
-        }
-        outcome
-    }
-
-    fn context(&self, replica: &Replica<S>) -> Result<Context, WriteError> {
-        let floor = self.host.floor(&replica.state).max(replica.chain.last_at);
-        let raw = self.clock.now();
-        let now = raw.max(floor);
-        let drawn = Ulid::from_parts(now, u128::from_le_bytes(self.draw()?));
-        let next_id = replica.chain.last_id.map_or(drawn, |last| drawn.max(last.next()));
-        Ok(Context { now, raw, next_id, next_seq: replica.chain.events })
-    }
-
-    /// Random bits for one id, from a stock that is drawn at once.
-    fn draw(&self) -> Result<[u8; 16], WriteError> {
-        let mut stock = lock(&self.stock);
-        if let Some(drawn) = stock.pop() {
-            return Ok(drawn);
-        }
-        let mut bytes = [0; STOCK_IDS * 16];
-        self.entropy.fill(&mut bytes).map_err(|error| WriteError::Entropy(Arc::new(error)))?;
-        let (ids, _) = bytes.as_chunks::<16>();
-        stock.extend_from_slice(ids);
-        Ok(stock.pop().unwrap_or_default())
-    }
-
-    fn record(
-        &self,
-        replica: &mut Replica<S>,
-        acts: Vec<Act>,
-        context: &Context,
-        lines: &mut Vec<u8>,
-    ) -> Result<Vec<Event>, WriteError> {
-        let raw_clock = (context.raw < context.now).then_some(context.raw);
-        let mut events = Vec::with_capacity(acts.len());
-        let mut event_id = context.next_id;
-        for act in acts {
-            let party = self.host.party(act.by, &replica.state)?;
-            let sealer = self.sealer(&replica.chain, event_id, context.now, raw_clock, &party);
-            let start = lines.len();
-            let sign = |bytes: &[u8]| *party.secret.sign(bytes).as_bytes();
-            let event = sealer.seal_behind(act.draft, lines, sign)?;
-            if let Err(refusal) = replica.state.admit(&event) {
-                lines.truncate(start);
-                return Err(refusal.into());
-            }
-            replica.push(&event);
-            events.push(event);
-            event_id = event_id.next();
-        }
-        Ok(events)
-    }
-
-    fn sealer<'p>(
-        &self,
-        chain: &Chain,
-        event_id: Ulid,
-        created_at: Timestamp,
-        raw_clock: Option<Timestamp>,
-        party: &'p Party,
-    ) -> Sealer<'p> {
-        let trace_id = match self.ledger {
-            LedgerId::Trace(id) => id,
-            // The log is named by the id of its first event.
-            LedgerId::Log => chain.first_id.unwrap_or(event_id),
-        };
-        Sealer {
-            trace_id,
-            event_id,
-            seq: chain.events,
-            prev: chain.head,
-            created_at,
-            raw_clock,
-            actor: &party.actor,
-        }
     }
 }
 

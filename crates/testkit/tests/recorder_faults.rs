@@ -7,15 +7,20 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::report::{Closed, VerificationReport};
+use countersign_format::time::Timestamp;
 use countersign_protocol::recording::RecordingCommand;
+use countersign_runtime::clock::Clock;
 use countersign_runtime::disk::Op;
 use countersign_runtime::store::Blobs as _;
-use countersign_runtime::{Recording, Workspace};
+use countersign_runtime::{Environment, Recording, Workspace};
+use countersign_testkit::clock::{FakeClock, SeededEntropy};
 use countersign_testkit::disk::{DiskFault, EDQUOT, EINTR, EIO, ENOSPC, SimDisk};
 use countersign_testkit::note;
 use countersign_testkit::sim::SimHome;
@@ -331,6 +336,47 @@ fn callers_are_answered_though_one_of_them_panics_over_the_disk() {
             .unwrap_or_else(|error| panic!("{panics:?} {at}: {error}"));
         check(&home, &disk.lose_power(at), &told)
             .unwrap_or_else(|error| panic!("{panics:?} {at}: {error}"));
+    }
+}
+
+/// A clock that is broken once, the `at`th time that it is asked.
+#[derive(Debug)]
+struct BrokenOnce {
+    asked: AtomicU64,
+    at: u64,
+}
+
+impl Clock for BrokenOnce {
+    fn now(&self) -> Timestamp {
+        let asked = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(asked != self.at, "the driver of the clock is broken");
+        FakeClock::new().now()
+    }
+}
+
+/// A command may be decided by who leads or by its own caller; either may panic over it.
+#[test]
+fn callers_are_answered_though_one_of_them_panics_over_a_decision() {
+    let home = SimHome::new();
+    for at in [5, 20, 60, 100, 150, 200, 250, 300] {
+        let disk = home.disk();
+        let clock = Arc::new(BrokenOnce { asked: AtomicU64::new(0), at });
+        let environment = Environment {
+            disk: Arc::new(home.mirrored(&disk)),
+            clock: Arc::clone(&clock) as Arc<_>,
+            entropy: Arc::new(SeededEntropy::new(5)),
+        };
+        let workspace = home.open_in(environment).unwrap();
+        let told = Told::write_panicking(&workspace);
+        assert!(clock.asked.load(Ordering::SeqCst) > at, "nobody panicked");
+        assert!(told.concluded, "at {at}: nobody could go on");
+        assert!(told.events.len() < CALLERS * ROUNDS, "nobody missed anything");
+        // Whoever was in one batch with it is told so, the others are not concerned.
+        assert!(told.events.len() >= CALLERS * (ROUNDS - 2), "{} events", told.events.len());
+        drop(workspace);
+        check(&home, &disk.restart(), &told).unwrap_or_else(|error| panic!("at {at}: {error}"));
+        check(&home, &disk.lose_power(at), &told)
+            .unwrap_or_else(|error| panic!("at {at}: {error}"));
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod artifact;
 mod check;
+mod draw_up;
 pub mod payload;
 mod read;
 mod seal;
@@ -23,6 +24,7 @@ pub use check::{
     PROTOCOL_EVENT, SIGNATURE, SignatureFaults, check_event, check_event_bytes, dialect_of,
     event_schema,
 };
+pub use draw_up::{DrawnUp, Place};
 pub use read::{LineFault, Reading};
 pub use seal::{Draft, SealError, Sealed, Sealer};
 pub use types::{EventType, Since, TraceKind};

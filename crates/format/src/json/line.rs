@@ -157,10 +157,14 @@ fn behind_string(mut bytes: &[u8]) -> &[u8] {
 /// Proves as much for a line whose other members are known to be canonical: that it is no longer
 /// than a line may be, and that the one value that came from outside is canonical and not too deep
 /// or too large where it stands, beside `elements` others.
-pub(crate) fn check_member(line: &[u8], value: &[u8], elements: usize) -> Result<(), JsonError> {
-    if line.len() > LINE_BYTES_MAX {
-        let fault = JsonFault::TooLong { bytes: line.len(), max: LINE_BYTES_MAX };
-        return Err(JsonError::at(line, 0, fault));
+pub(crate) fn check_member(
+    line_bytes: usize,
+    value: &[u8],
+    elements: usize,
+) -> Result<(), JsonError> {
+    if line_bytes > LINE_BYTES_MAX {
+        let fault = JsonFault::TooLong { bytes: line_bytes, max: LINE_BYTES_MAX };
+        return Err(JsonError::at(value, 0, fault));
     }
     let fail = |(offset, fault)| JsonError::at(value, offset, fault);
     let text = std::str::from_utf8(value)

@@ -1,120 +1,28 @@
 //! One tenure of a leader: from taking a ledger's lock to releasing it.
 //!
-//! The leader decides and signs, as long as anything waits. Meanwhile one of the callers whose commands
-//! are signed makes them durable, and what is signed by the time that is done is the next to go. At
-//! most one sheaf is on its way to the disk. If it does not arrive, nothing on top of it counts.
+//! The leader signs, as long as anything waits. Meanwhile one of the callers whose commands are signed
+//! makes them durable, and what is signed by the time that is done is the next to go. At most one
+//! sheaf is on its way to the disk. If it does not arrive, nothing on top of it counts.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, PoisonError};
 
 use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::State;
 
-use super::{
-    Answer, BATCH_BYTES, Commit, Job, Lent, News, Recorded, Seat, WriteError, Writer, lock, share,
-};
+use super::desk::{Decided, Desk, Drawn, Entry};
+use super::sheaf::{Landed, Landing, Sheaf, Waiting, given_up};
+use super::{BATCH_BYTES, Commit, Job, Lent, News, Seat, WriteError, Writer, lock, share};
 use crate::replica::Replica;
-use crate::store::{Batch, Head, LedgerId, Ledgers as _};
+use crate::store::{Batch, Ledgers as _};
 
 /// Sheaves of one tenure: other processes wait for the lock.
-const SHEAVES_MAX: u32 = 16;
+const SHEAVES_MAX: u32 = 32;
 /// Sheaves after which a leader whose own command is done lets somebody else lead.
 const SHEAVES_LED: u32 = 4;
 /// So few do not go to the disk by themselves while more waits: signing these takes less time than that.
 const SHEAF_MIN: usize = 32;
-
-/// Lines that are signed, on their way to the disk.
-#[derive(Debug)]
-pub(super) struct Sheaf {
-    batch: Box<dyn Batch>,
-    lines: Vec<u8>,
-    waiting: Waiting,
-    /// Why the log could not be told of earlier ones.
-    log_lag: Option<WriteError>,
-    /// Where the leader learns what became of it.
-    landing: SyncSender<Landing>,
-}
-
-/// What has arrived, or why it did not.
-type Landing = Result<Landed, WriteError>;
-
-#[derive(Debug)]
-struct Landed {
-    batch: Box<dyn Batch>,
-    /// Where the ledger's lines end now.
-    head: Head,
-    /// The lines, whose room is used again.
-    lines: Vec<u8>,
-}
-
-impl Sheaf {
-    /// Makes the lines durable, and tells everybody who waits for that: first the leader, who can go
-    /// on, while the others only return.
-    fn flush(self, ledger: LedgerId, ring: impl Fn()) {
-        let Self { mut batch, lines, waiting, log_lag, landing } = self;
-        // If the leader is gone, there is nobody to go on.
-        match batch.append(&lines) {
-            Ok(head) => {
-                let _ = landing.send(Ok(Landed { batch, head, lines }));
-                ring();
-                waiting.tell(log_lag.as_ref());
-            }
-            Err(error) => {
-                let error = WriteError::Store { ledger, source: Arc::new(error) };
-                drop(batch);
-                let _ = landing.send(Err(share(&error)));
-                ring();
-                waiting.fail(&error);
-            }
-        }
-    }
-}
-
-/// Callers that do not know yet what became of their commands. Should whoever has them panic, they
-/// are told at least that: they would otherwise wait for ever.
-#[derive(Debug, Default)]
-struct Waiting(Vec<Answer>);
-
-impl Waiting {
-    fn tell(mut self, log_lag: Option<&WriteError>) {
-        for (seat, answer) in self.0.drain(..) {
-            let answer = answer.map(|events| Recorded { events, log_lag: log_lag.map(share) });
-            seat.tell(News::Answer(answer));
-        }
-    }
-
-    /// Tells them that nothing was recorded; those that were refused, why.
-    fn fail(mut self, error: &WriteError) {
-        for (seat, answer) in self.0.drain(..) {
-            seat.tell(News::Answer(answer.and_then(|_| Err(share(error)))));
-        }
-    }
-
-    /// Whether anybody is told that there is nothing to record because it stands already.
-    fn counts_on_what_stands(&self) -> bool {
-        self.0.iter().any(|(_, answer)| answer.is_ok())
-    }
-
-    /// One that is not `leader`.
-    fn other_than(&self, leader: &Arc<Seat>) -> Option<Arc<Seat>> {
-        let seats = self.0.iter().map(|(seat, _)| seat);
-        seats.into_iter().find(|seat| !Arc::ptr_eq(seat, leader)).map(Arc::clone)
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        for (seat, _) in self.0.drain(..) {
-            seat.tell(News::Answer(Err(given_up())));
-        }
-    }
-}
-
-fn given_up() -> WriteError {
-    let reason = "the writer panicked; what became of it is not known".to_owned();
-    WriteError::GivenUp { reason }
-}
 
 /// A ledger whose lock is held, and what stood there when it was taken.
 struct Opened {
@@ -146,10 +54,16 @@ impl<S: State> Drop for Taken<S> {
 
 /// What a leader has begun. Another one can go on with it.
 pub(super) struct Tenure<S: State> {
-    replica: Replica<S>,
+    /// What is known of the ledger up to the last line that is signed; the state is at the desk.
+    signed: Replica<()>,
     /// How many events there were before, and whether they had ended.
     stood: (u64, Option<TraceStatus>),
+    /// Commands that the leader decides.
     jobs: Taken<S>,
+    /// Commands that are decided, to be signed.
+    drawn: Drawn,
+    /// Whether the last line that is signed ends the ledger.
+    ended: bool,
     /// What is signed and has not been sent to the disk, and who waits for it.
     lines: Vec<u8>,
     waiting: Waiting,
@@ -169,9 +83,9 @@ struct Away {
 }
 
 /// How a leader comes to the end of its work.
-enum End {
-    /// Nothing is left but to append what is signed.
-    Done(Box<dyn Batch>),
+enum End<S> {
+    /// Nothing is left but to append what is signed; this is the state then.
+    Done(Box<dyn Batch>, S),
     /// This one is to go on.
     Passed(Arc<Seat>),
 }
@@ -186,15 +100,15 @@ struct Leader<'w, S: State> {
 impl<S: State> Tenure<S> {
     /// Signs what waits, and sends it to the disk while more waits. What is signed and was not sent
     /// stays to be appended.
-    fn run(&mut self, leader: &mut Leader<'_, S>) -> Result<End, WriteError> {
+    fn run(&mut self, leader: &mut Leader<'_, S>) -> Result<End<S>, WriteError> {
         loop {
             self.look()?;
             if let Some(next) = self.next_leader(leader) {
                 return Ok(End::Passed(next));
             }
-            let signed = match self.next_job(leader.writer) {
-                Some(job) => {
-                    self.sign(job, leader.writer);
+            let signed = match self.next_decided(leader.writer) {
+                Some(decided) => {
+                    self.sign(decided);
                     true
                 }
                 None => false,
@@ -205,59 +119,76 @@ impl<S: State> Tenure<S> {
                 }
                 continue;
             };
-            match self.courier(signed, leader) {
-                Some(courier) => {
-                    self.send(batch, &courier, leader.writer);
-                    leader.led += 1;
-                }
-                None if signed => self.batch = Some(batch),
-                None => return Ok(End::Done(batch)),
+            if let Some(courier) = self.courier(signed, leader) {
+                self.send(batch, &courier, leader.writer);
+                leader.led += 1;
+                continue;
             }
+            if !signed && let Some(state) = leader.writer.clear_desk() {
+                let state = state.ok_or_else(given_up)?;
+                return Ok(End::Done(batch, state));
+            }
+            self.batch = Some(batch);
         }
     }
 
     /// Who is to go on in place of a leader who has led for a while, and whose own command is done:
     /// it would otherwise be the only one that waits for all the others.
     fn next_leader(&self, leader: &Leader<'_, S>) -> Option<Arc<Seat>> {
-        let next = self.jobs.0.front().filter(|_| leader.led >= SHEAVES_LED)?;
-        leader.seat.has_news().then(|| Arc::clone(&next.seat))
+        if leader.led < SHEAVES_LED {
+            return None;
+        }
+        let next = match (self.drawn.0.front(), self.jobs.0.front()) {
+            (Some(decided), _) => &decided.seat,
+            (None, Some(job)) => &job.seat,
+            (None, None) => return None,
+        };
+        leader.seat.has_news().then(|| Arc::clone(next))
     }
 
-    /// Whether more may be signed in this tenure than was taken at its beginning, and be sent.
-    fn goes_on(&self) -> bool {
-        self.sheaves_left > 0 && self.replica.state.ended().is_none()
+    /// Whether more may be decided in this tenure than was taken at its beginning, and be sent.
+    const fn goes_on(&self) -> bool {
+        self.sheaves_left > 0 && !self.ended
     }
 
     fn has_room(&self) -> bool {
         self.lines.len() < BATCH_BYTES
     }
 
-    fn next_job(&mut self, writer: &Writer<S>) -> Option<Job<S>> {
+    /// What to sign next.
+    fn next_decided(&mut self, writer: &Writer<S>) -> Option<Decided> {
         if !self.has_room() {
             return None;
         }
+        if self.drawn.0.is_empty() {
+            let mut queue = lock(&writer.queue);
+            if queue.drawn.0.is_empty() {
+                drop(queue);
+                let job = self.next_job(writer)?;
+                writer.decide_for(job.command, &job.seat);
+                queue = lock(&writer.queue);
+            }
+            std::mem::swap(&mut self.drawn, &mut queue.drawn);
+        }
+        self.drawn.0.pop_front()
+    }
+
+    fn next_job(&mut self, writer: &Writer<S>) -> Option<Job<S>> {
         if self.jobs.0.is_empty() && self.goes_on() {
-            if lock(&writer.queue).waiting.is_empty() {
-                return None;
-            }
-            // Where the keys cannot be asked about, the next leader says so to those who wait.
-            if writer.host.refresh(&self.replica.state).is_err() {
-                self.sheaves_left = 0;
-                return None;
-            }
             self.jobs.0.extend(lock(&writer.queue).waiting.drain(..));
         }
         self.jobs.0.pop_front()
     }
 
-    /// Decides one command, and signs what it brings.
-    fn sign(&mut self, job: Job<S>, writer: &Writer<S>) {
-        // Should that panic, whoever waits for it is told, whatever stands here.
-        self.waiting.0.push((job.seat, Ok(Vec::new())));
-        let answer = writer.perform(&mut self.replica, job.command, &mut self.lines);
-        if let Some(last) = self.waiting.0.last_mut() {
-            last.1 = answer;
-        }
+    /// Signs what one command brings.
+    fn sign(&mut self, decided: Decided) {
+        let Decided { seat, entries, ends } = decided;
+        self.ended |= ends;
+        let (signed, lines) = (&mut self.signed, &mut self.lines);
+        let sign = |entries: Vec<Entry>| {
+            entries.into_iter().map(|entry| entry.sign_behind(signed, lines)).collect()
+        };
+        self.waiting.0.push((seat, entries.map(sign)));
     }
 
     /// Who takes what is signed to the disk, if that is to be done now: when there are enough of them
@@ -270,7 +201,8 @@ impl<S: State> Tenure<S> {
         }
         let more = sent
             || !self.jobs.0.is_empty()
-            || (signed && !lock(&leader.writer.queue).waiting.is_empty());
+            || !self.drawn.0.is_empty()
+            || (signed && lock(&leader.writer.queue).has_work());
         self.waiting.other_than(leader.seat).filter(|_| more)
     }
 
@@ -280,6 +212,14 @@ impl<S: State> Tenure<S> {
         let waiting = std::mem::take(&mut self.waiting);
         self.away = Some(Away { landing: landed, last_line: last_line(&lines) });
         self.sheaves_left -= 1;
+        // Keys are not changed while the ledger's lock is held. Where the log cannot be asked, the
+        // next leader says so to those who wait.
+        if writer.host.refresh().is_err() {
+            self.sheaves_left = 0;
+        }
+        if self.sheaves_left == 0 {
+            writer.shut_desk();
+        }
         let log_lag = lock(&writer.queue).log_lag.take();
         courier.tell(News::Flush(Box::new(Sheaf { batch, lines, waiting, log_lag, landing })));
     }
@@ -293,11 +233,12 @@ impl<S: State> Tenure<S> {
 
     /// Waits until the sheaf has arrived, or there is something to sign.
     fn wait(&mut self, writer: &Writer<S>) -> Result<(), WriteError> {
-        let signs_more = self.has_room() && self.goes_on();
+        let (has_room, goes_on) = (self.has_room(), self.goes_on());
         let Some(away) = &self.away else { return Ok(()) };
         let mut queue = lock(&writer.queue);
         let landing = loop {
-            if signs_more && !queue.waiting.is_empty() {
+            let work = !queue.drawn.0.is_empty() || (goes_on && !queue.waiting.is_empty());
+            if has_room && work {
                 return Ok(());
             }
             // Who has news rings after they can be seen, and cannot while the queue is locked.
@@ -315,7 +256,7 @@ impl<S: State> Tenure<S> {
     fn take_back(&mut self, landing: Landing) -> Result<(), WriteError> {
         let away = self.away.take();
         let Landed { batch, head, lines } = landing?;
-        self.replica.appended(away.map_or(0, |away| away.last_line), head);
+        self.signed.appended(away.map_or(0, |away| away.last_line), head);
         self.batch = Some(batch);
         self.room = lines;
         self.room.clear();
@@ -338,15 +279,15 @@ impl<S: State> Writer<S> {
     /// Works off what waits, then hands the lead to somebody who came meanwhile.
     pub(super) fn lead(&self, seat: &Arc<Seat>) {
         let begun = lock(&self.queue).tenure.take();
-        let mut lead = Lead { writer: self, core: None, passed: false };
+        let mut turn = Turn { writer: self, core: None, passed: false };
         let begun = match begun {
             Some(begun) => {
                 // The leader before has not given it back.
-                lead.core = Some(Lent { writer: self, replica: None });
+                turn.core = Some(Lent { writer: self, replica: None });
                 begun
             }
             None => {
-                let core = lead.core.insert(self.borrow());
+                let core = turn.core.insert(self.borrow());
                 // Taken first: should what follows panic, these are answered, our own among them.
                 let jobs = Taken(lock(&self.queue).waiting.drain(..).collect());
                 match self.begin(core.take(), jobs) {
@@ -356,7 +297,7 @@ impl<S: State> Writer<S> {
                 }
             }
         };
-        self.go_on(begun, Leader { writer: self, seat, led: 0 }, &mut lead);
+        self.go_on(begun, Leader { writer: self, seat, led: 0 }, &mut turn);
     }
 
     /// Takes the ledger's lock.
@@ -369,10 +310,15 @@ impl<S: State> Writer<S> {
             }
         };
         let divides = stood.0 > 0 && self.host.answers_early();
+        let ended = stood.1.is_some();
+        let (state, signed) = replica.with(());
+        self.set_desk(Desk::new(state, &signed.chain), divides && !ended && !S::READS_HASHES);
         Ok(Tenure {
-            replica,
+            signed,
             stood,
             jobs,
+            drawn: Drawn::default(),
+            ended,
             lines,
             waiting: Waiting::default(),
             batch: Some(batch),
@@ -382,30 +328,36 @@ impl<S: State> Writer<S> {
         })
     }
 
-    fn go_on(&self, mut tenure: Box<Tenure<S>>, mut leader: Leader<'_, S>, lead: &mut Lead<'_, S>) {
+    fn go_on(&self, mut tenure: Box<Tenure<S>>, mut leader: Leader<'_, S>, turn: &mut Turn<'_, S>) {
         let end = match tenure.run(&mut leader) {
             Ok(End::Passed(next)) => {
                 lock(&self.queue).tenure = Some(tenure);
                 // From here on it is the other one's.
-                lead.pass_on();
+                turn.pass_on();
                 next.tell(News::Lead);
                 return;
             }
-            Ok(End::Done(batch)) => Ok(batch),
+            Ok(End::Done(batch, state)) => Ok((batch, state)),
             Err(error) => Err(error),
         };
-        let Tenure { mut replica, stood, mut jobs, lines, waiting, .. } = *tenure;
+        let Tenure { signed, stood, mut jobs, drawn, lines, waiting, .. } = *tenure;
         let known = match end {
-            Ok(mut batch) => self.finish(&mut replica, &mut *batch, &lines, stood, waiting),
+            Ok((mut batch, state)) => {
+                let ((), replica) = signed.with(state);
+                self.finish(replica, &mut *batch, &lines, stood, waiting)
+            }
             Err(error) => {
+                let undone = self.void_desk();
                 waiting.fail(&error);
+                drawn.fail(&error);
+                undone.fail(&error);
                 Err(error)
             }
         };
         // What did not fit comes first next time.
         lock(&self.queue).waiting.splice(0..0, jobs.0.drain(..));
         // Otherwise the pending state is void: nobody knows what is on disk until it is read again.
-        if let (Ok(()), Some(core)) = (known, &mut lead.core) {
+        if let (Ok(replica), Some(core)) = (known, &mut turn.core) {
             core.replica = Some(replica);
         }
     }
@@ -437,12 +389,17 @@ impl<S: State> Writer<S> {
             self.store.begin_from(self.ledger, replica.head).map_err(|e| self.failed(e))?;
         self.catch_up(replica, &*batch)?;
         let stood = (replica.chain.events, replica.state.ended());
-        self.host.refresh(&replica.state)?;
+        self.host.refresh()?;
         let mut lines = Vec::new();
         if let Some(torn) = self.set_torn_tail_aside(replica, &mut *batch)? {
-            let context = self.context(replica)?;
-            let acts = vec![replica.state.recovered(&torn)];
-            self.record(replica, acts, &context, &mut lines)?;
+            let (state, mut signed) = std::mem::take(replica).with(());
+            let mut desk = Desk::new(state, &signed.chain);
+            let context = self.context(&desk)?;
+            let acts = vec![desk.state.recovered(&torn)];
+            for entry in self.draw_up(&mut desk, acts, &context)? {
+                entry.sign_behind(&mut signed, &mut lines);
+            }
+            *replica = signed.with(desk.state).1;
         }
         Ok(Opened { batch, stood, lines })
     }
@@ -450,17 +407,17 @@ impl<S: State> Writer<S> {
     /// Appends the last lines, tells the log, and then the callers.
     fn finish(
         &self,
-        replica: &mut Replica<S>,
+        mut replica: Replica<S>,
         batch: &mut dyn Batch,
         lines: &[u8],
         (before, ended_before): (u64, Option<TraceStatus>),
         waiting: Waiting,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Replica<S>, WriteError> {
         let durable = if lines.is_empty() && waiting.counts_on_what_stands() {
             // What they are told may come from a writer that died before it could sync.
             batch.sync().map_err(|error| self.failed(error))
         } else {
-            self.append(replica, batch, lines)
+            self.append(&mut replica, batch, lines)
         };
         if let Err(error) = durable {
             waiting.fail(&error);
@@ -468,14 +425,15 @@ impl<S: State> Writer<S> {
         }
         // If we die here, the log lacks what the trace has; the next writer tells it.
         let grown = replica.chain.events > before;
-        let told = grown.then(|| self.host.committed(&Commit { before, ended_before, replica }));
+        let told =
+            grown.then(|| self.host.committed(&Commit { before, ended_before, replica: &replica }));
         let log_lag = told.and_then(Result::err).or_else(|| lock(&self.queue).log_lag.take());
         if waiting.0.is_empty() {
             lock(&self.queue).log_lag = log_lag;
         } else {
             waiting.tell(log_lag.as_ref());
         }
-        Ok(())
+        Ok(replica)
     }
 
     fn append(
@@ -498,7 +456,7 @@ impl<S: State> Writer<S> {
         let mut core = self.borrow();
         let mut replica = core.take();
         let Opened { mut batch, stood, lines } = self.open(&mut replica)?;
-        self.finish(&mut replica, &mut *batch, &lines, stood, Waiting::default())?;
+        let replica = self.finish(replica, &mut *batch, &lines, stood, Waiting::default())?;
         core.replica = Some(replica);
         Ok(())
     }
@@ -518,13 +476,13 @@ fn last_line(lines: &[u8]) -> usize {
 
 /// Whoever leads hands the lead on when it is done, and also when it panics: those who wait for it
 /// would otherwise wait for ever.
-struct Lead<'w, S: State> {
+struct Turn<'w, S: State> {
     writer: &'w Writer<S>,
     core: Option<Lent<'w, S>>,
     passed: bool,
 }
 
-impl<S: State> Lead<'_, S> {
+impl<S: State> Turn<'_, S> {
     /// Leaves lead and ledger to another.
     fn pass_on(&mut self) {
         self.passed = true;
@@ -532,11 +490,14 @@ impl<S: State> Lead<'_, S> {
     }
 }
 
-impl<S: State> Drop for Lead<'_, S> {
+impl<S: State> Drop for Turn<'_, S> {
     fn drop(&mut self) {
-        drop(self.core.take());
-        if !self.passed {
-            self.writer.hand_over();
+        if self.passed {
+            return;
         }
+        // Nothing is left there, unless this panicked.
+        drop(self.writer.void_desk());
+        drop(self.core.take());
+        self.writer.hand_over();
     }
 }

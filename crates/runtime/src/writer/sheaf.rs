@@ -1,0 +1,104 @@
+//! Lines on their way to the disk, and those who wait for them.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use countersign_format::event::Event;
+
+use super::{News, Recorded, Seat, WriteError, share};
+use crate::store::{Batch, Head, LedgerId};
+
+/// What became of one command, and who waits for it.
+type Answer = (Arc<Seat>, Result<Vec<Event>, WriteError>);
+
+/// Lines that are signed, on their way to the disk.
+#[derive(Debug)]
+pub(super) struct Sheaf {
+    pub(super) batch: Box<dyn Batch>,
+    pub(super) lines: Vec<u8>,
+    pub(super) waiting: Waiting,
+    /// Why the log could not be told of earlier ones.
+    pub(super) log_lag: Option<WriteError>,
+    /// Where the leader learns what became of it.
+    pub(super) landing: SyncSender<Landing>,
+}
+
+/// What has arrived, or why it did not.
+pub(super) type Landing = Result<Landed, WriteError>;
+
+#[derive(Debug)]
+pub(super) struct Landed {
+    pub(super) batch: Box<dyn Batch>,
+    /// Where the ledger's lines end now.
+    pub(super) head: Head,
+    /// The lines, whose room is used again.
+    pub(super) lines: Vec<u8>,
+}
+
+impl Sheaf {
+    /// Makes the lines durable, and tells everybody who waits for that: first the leader, who can go
+    /// on, while the others only return.
+    pub(super) fn flush(self, ledger: LedgerId, ring: impl Fn()) {
+        let Self { mut batch, lines, waiting, log_lag, landing } = self;
+        // If the leader is gone, there is nobody to go on.
+        match batch.append(&lines) {
+            Ok(head) => {
+                let _ = landing.send(Ok(Landed { batch, head, lines }));
+                ring();
+                waiting.tell(log_lag.as_ref());
+            }
+            Err(error) => {
+                let error = WriteError::Store { ledger, source: Arc::new(error) };
+                drop(batch);
+                let _ = landing.send(Err(share(&error)));
+                ring();
+                waiting.fail(&error);
+            }
+        }
+    }
+}
+
+/// Callers that do not know yet what became of their commands. Should whoever has them panic, they
+/// are told at least that: they would otherwise wait for ever.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(pub(super) Vec<Answer>);
+
+impl Waiting {
+    pub(super) fn tell(mut self, log_lag: Option<&WriteError>) {
+        for (seat, answer) in self.0.drain(..) {
+            let answer = answer.map(|events| Recorded { events, log_lag: log_lag.map(share) });
+            seat.tell(News::Answer(answer));
+        }
+    }
+
+    /// Tells them that nothing was recorded; those that were refused, why.
+    pub(super) fn fail(mut self, error: &WriteError) {
+        for (seat, answer) in self.0.drain(..) {
+            seat.tell(News::Answer(answer.and_then(|_| Err(share(error)))));
+        }
+    }
+
+    /// Whether anybody is told that there is nothing to record because it stands already.
+    pub(super) fn counts_on_what_stands(&self) -> bool {
+        self.0.iter().any(|(_, answer)| answer.is_ok())
+    }
+
+    /// One that is not `leader`.
+    pub(super) fn other_than(&self, leader: &Arc<Seat>) -> Option<Arc<Seat>> {
+        let seats = self.0.iter().map(|(seat, _)| seat);
+        seats.into_iter().find(|seat| !Arc::ptr_eq(seat, leader)).map(Arc::clone)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        for (seat, _) in self.0.drain(..) {
+            seat.tell(News::Answer(Err(given_up())));
+        }
+    }
+}
+
+pub(super) fn given_up() -> WriteError {
+    let reason = "the writer panicked; what became of it is not known".to_owned();
+    WriteError::GivenUp { reason }
+}
