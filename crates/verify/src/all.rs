@@ -58,12 +58,14 @@ pub fn verify_all(
     let here = ids.clone();
     ids.extend(known.trace_ids().map(str::to_owned));
     for trace_id in ids {
-        let present = here.contains(&trace_id);
         let options = Options { expect_trace: Some(trace_id.clone()), ..options.clone() };
-        let report = if present {
-            known.verify(&source(&trace_id), &options)
+        let (present, report) = if here.contains(&trace_id) {
+            (true, known.verify(&source(&trace_id), &options))
+        } else if has_begun(traces, &trace_id) {
+            // It began after the others were listed. Where it saw the log was not looked at then.
+            (true, crate::verify(&source(&trace_id), &options))
         } else {
-            known.verify(&Gone, &options)
+            (false, known.verify(&Gone, &options))
         };
         take(TraceVerdict { trace_id, present, report })?;
     }
@@ -79,15 +81,22 @@ fn present(traces: &Path) -> io::Result<BTreeSet<String>> {
     let mut ids = BTreeSet::new();
     for entry in entries {
         let Ok(name) = entry?.file_name().into_string() else { continue };
-        // A writer that died before its first event leaves an empty file, which is as good as none:
-        // nobody was told of anything. If the log knows the trace, it is gone.
-        let ledger = fs::symlink_metadata(traces.join(&name).join("events.jsonl"));
-        let begun = ledger.is_ok_and(|found| !found.is_file() || found.len() > 0);
-        if begun && name.parse::<Ulid>().is_ok() {
+        if has_begun(traces, &name) {
             ids.insert(name);
         }
     }
     Ok(ids)
+}
+
+/// Whether the ledger of a trace is there. A writer that died before its first event leaves an empty
+/// file, which is as good as none: nobody was told of anything. If the log knows the trace, it is gone.
+fn has_begun(traces: &Path, name: &str) -> bool {
+    // Only an id is a name below `traces`, whoever wrote it into the log.
+    if name.parse::<Ulid>().is_err() {
+        return false;
+    }
+    let ledger = fs::symlink_metadata(traces.join(name).join("events.jsonl"));
+    ledger.is_ok_and(|found| !found.is_file() || found.len() > 0)
 }
 
 /// A trace that is not there: a ledger without events.

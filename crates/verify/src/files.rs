@@ -34,7 +34,14 @@ impl FileSource {
     /// no other log.
     #[must_use]
     pub fn in_home(home: &Path, events: PathBuf) -> Self {
-        let present = |path: PathBuf| fs::symlink_metadata(&path).is_ok().then_some(path);
+        // What cannot be looked at is not left out either: opening it says why.
+        let is_missing = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        };
+        let present = |path: PathBuf| match fs::symlink_metadata(&path) {
+            Err(error) if is_missing(&error) => None,
+            _ => Some(path),
+        };
         let log = present(home.join("log/events.jsonl")).filter(|log| *log != events);
         Self {
             events,
@@ -138,18 +145,22 @@ impl Source for FileSource {
     fn artifact(&self, hash: &Hash) -> io::Result<StoredArtifact<'_>> {
         let Some(store) = &self.store else { return Ok(StoredArtifact::NoStore) };
         let [place, new] = [storage_uri(hash), new_uri(hash)];
-        // In its place last, too: it may be taken there between the first look and the second.
-        for place in [&place, &new, &place] {
-            match open_beneath(store, place) {
-                Ok(StoredArtifact::Absent) => {}
-                found => {
-                    return found.map_err(|error| {
-                        let path = store.join(place).display().to_string();
-                        io::Error::new(error.kind(), format!("could not read `{path}`: {error}"))
-                    });
-                }
+        let open = |place: &str| {
+            open_beneath(store, place).map_err(|error| {
+                let path = store.join(place).display().to_string();
+                io::Error::new(error.kind(), format!("could not read `{path}`: {error}"))
+            })
+        };
+        let mut among_new = StoredArtifact::Absent;
+        // In its place last, too: it may be taken there between the first look and the second. What is
+        // among the new ones by then may be another writer's, who has not written it yet.
+        for (place, is_new) in [(&place, false), (&new, true), (&place, false)] {
+            match open(place)? {
+                StoredArtifact::Absent => {}
+                found if is_new => among_new = found,
+                found => return Ok(found),
             }
         }
-        Ok(StoredArtifact::Absent)
+        Ok(among_new)
     }
 }

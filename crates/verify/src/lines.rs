@@ -21,62 +21,100 @@ pub enum RawLine<'a> {
 const SKIPPED_MAX: usize = 64 << 20;
 
 /// Reads lines. Splits at 0x0A alone: other line separators are text.
+///
+/// A ledger may grow while it is read, and of a line that is being written only the beginning may be
+/// there. What was given as the last bytes is therefore the end, whatever follows by then: the other
+/// half of a line, taken by itself, would look like an event that somebody broke.
 #[derive(Debug)]
 pub struct Lines<R> {
     reader: R,
     buffer: Vec<u8>,
-    given_up: bool,
+    /// Bytes of the line that was read last, or of which a part was read.
+    length: usize,
+    /// Whether the line that was read last is over.
+    over: bool,
+    /// Whether nothing more is read.
+    ended: bool,
+}
+
+/// Why reading a line stopped.
+enum Reached {
+    LineBreak,
+    /// There are no more bytes, for now.
+    LastByte,
+    Limit,
 }
 
 impl<R: BufRead> Lines<R> {
     /// The lines of `reader`.
     pub const fn new(reader: R) -> Self {
-        Self { reader, buffer: Vec::new(), given_up: false }
+        Self { reader, buffer: Vec::new(), length: 0, over: false, ended: false }
     }
 
     /// The next line, if there is one. Never holds more than one line of the permitted length.
     pub fn next_line(&mut self) -> io::Result<Option<RawLine<'_>>> {
-        self.buffer.clear();
-        if self.given_up {
-            return Ok(None);
+        let reached = self.advance()?;
+        self.ended |= matches!(reached, Reached::LastByte) && self.length > 0;
+        Ok(match reached {
+            Reached::LastByte if self.length == 0 => None,
+            // Zeros that a crash left can be longer than a line, and are not kept.
+            Reached::LastByte => Some(RawLine::Unterminated(&self.buffer)),
+            reached => Some(self.whole(&reached)),
+        })
+    }
+
+    /// The next line that has an end. One that has none yet is left to later calls, which may find
+    /// more of it.
+    pub(crate) fn next_whole(&mut self) -> io::Result<Option<RawLine<'_>>> {
+        Ok(match self.advance()? {
+            Reached::LastByte => None,
+            reached => Some(self.whole(&reached)),
+        })
+    }
+
+    fn whole(&self, reached: &Reached) -> RawLine<'_> {
+        match reached {
+            Reached::Limit => RawLine::Endless,
+            _ if self.length > LINE_BYTES_MAX => RawLine::TooLong,
+            _ => RawLine::Complete(&self.buffer),
         }
-        let mut too_long = false;
-        let mut length = 0;
-        loop {
+    }
+
+    /// Reads the next line, or more of the one that was not over.
+    fn advance(&mut self) -> io::Result<Reached> {
+        if self.over || self.ended {
+            self.buffer.clear();
+            self.length = 0;
+            self.over = false;
+        }
+        while !self.ended {
             let available = match self.reader.fill_buf() {
                 Ok(available) => available,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
             if available.is_empty() {
-                return Ok(match (too_long, self.buffer.is_empty()) {
-                    // Zeros that a crash left can be longer than a line.
-                    (true, _) => Some(RawLine::Unterminated(&[])),
-                    (false, true) => None,
-                    (false, false) => Some(RawLine::Unterminated(&self.buffer)),
-                });
+                break;
             }
             let end = memchr::memchr(b'\n', available);
             let taken = end.unwrap_or(available.len());
-            length += taken;
-            if length > LINE_BYTES_MAX {
-                too_long = true;
+            self.length += taken;
+            if self.length > LINE_BYTES_MAX {
                 self.buffer.clear();
             } else {
                 self.buffer.extend_from_slice(available.get(..taken).unwrap_or_default());
             }
-            if length > LINE_BYTES_MAX + SKIPPED_MAX {
-                self.given_up = true;
-                return Ok(Some(RawLine::Endless));
+            if self.length > LINE_BYTES_MAX + SKIPPED_MAX {
+                self.ended = true;
+                return Ok(Reached::Limit);
             }
             self.reader.consume(end.map_or(taken, |end| end + 1));
             if end.is_some() {
-                return Ok(Some(match too_long {
-                    true => RawLine::TooLong,
-                    false => RawLine::Complete(&self.buffer),
-                }));
+                self.over = true;
+                return Ok(Reached::LineBreak);
             }
         }
+        Ok(Reached::LastByte)
     }
 }
 
@@ -123,6 +161,40 @@ mod tests {
         let text = io::repeat(b'x').take(u64::MAX);
         let mut lines = Lines::new(io::BufReader::with_capacity(1 << 20, text));
         assert_eq!(lines.next_line().unwrap(), Some(RawLine::Endless));
+        assert_eq!(lines.next_line().unwrap(), None);
+    }
+
+    /// As a file that grows while it is read: an empty piece is where it ended at that moment.
+    fn growing(pieces: &[&'static [u8]]) -> io::BufReader<Growing> {
+        io::BufReader::new(Growing(pieces.iter().copied().collect()))
+    }
+
+    struct Growing(std::collections::VecDeque<&'static [u8]>);
+
+    impl io::Read for Growing {
+        fn read(&mut self, mut room: &mut [u8]) -> io::Result<usize> {
+            io::Write::write(&mut room, self.0.pop_front().unwrap_or_default())
+        }
+    }
+
+    #[test]
+    fn the_other_half_of_a_line_that_was_being_written_is_no_line() {
+        let mut lines = Lines::new(growing(&[b"one\ntw", b"", b"o\nthree\n"]));
+        assert_eq!(lines.next_line().unwrap(), Some(RawLine::Complete(b"one")));
+        assert_eq!(lines.next_line().unwrap(), Some(RawLine::Unterminated(b"tw")));
+        assert_eq!(lines.next_line().unwrap(), None);
+        assert_eq!(lines.next_line().unwrap(), None);
+    }
+
+    #[test]
+    fn a_line_that_has_no_end_yet_is_read_on_where_that_is_wanted() {
+        let mut lines = Lines::new(growing(&[b"one\ntw", b"", b"", b"o\nthr", b"", b"", b"ee"]));
+        assert_eq!(lines.next_whole().unwrap(), Some(RawLine::Complete(b"one")));
+        assert_eq!(lines.next_whole().unwrap(), None);
+        assert_eq!(lines.next_whole().unwrap(), None);
+        assert_eq!(lines.next_line().unwrap(), Some(RawLine::Complete(b"two")));
+        assert_eq!(lines.next_whole().unwrap(), None);
+        assert_eq!(lines.next_line().unwrap(), Some(RawLine::Unterminated(b"thr")));
         assert_eq!(lines.next_line().unwrap(), None);
     }
 

@@ -71,10 +71,15 @@ impl Batch {
     fn next(
         lines: &mut Lines<Box<dyn BufRead + '_>>,
         admit: Admit<'_>,
+        rest: Rest,
     ) -> io::Result<Option<Self>> {
         let mut batch = Self::default();
         while !batch.is_full() {
-            let Some(line) = lines.next_line()? else { break };
+            let line = match rest {
+                Rest::Taken => lines.next_line()?,
+                Rest::Left => lines.next_whole()?,
+            };
+            let Some(line) = line else { break };
             let cut = match line {
                 RawLine::Complete(bytes) => Cut::Complete(batch.take(bytes, admit)?),
                 RawLine::Unterminated(bytes) => Cut::Rest(batch.take(bytes, admit)?),
@@ -113,6 +118,14 @@ impl Batch {
     }
 }
 
+/// What becomes of a line that has no end.
+#[derive(Debug, Clone, Copy)]
+enum Rest {
+    Taken,
+    /// It is read on later, when it may have one.
+    Left,
+}
+
 /// Whether a line is looked at; an error ends everything.
 pub(crate) type Admit<'a> = &'a dyn Fn(&[u8]) -> io::Result<()>;
 
@@ -145,7 +158,12 @@ impl<'a> Ledger<'a> {
         admit: Admit<'a>,
     ) -> io::Result<Self> {
         let mut lines = Lines::new(reader);
-        let first = Batch::next(&mut lines, admit)?;
+        // Somebody may be writing to it. What the log says of it is read after this, and before the
+        // other lines, so that the log never knows more of it than is found here.
+        let first = match Batch::next(&mut lines, admit, Rest::Left)? {
+            None => Batch::next(&mut lines, admit, Rest::Taken)?,
+            first => first,
+        };
         Ok(Self { lines, first, admit })
     }
 
@@ -173,7 +191,7 @@ impl<'a> Ledger<'a> {
                 for mut examined in batch.examine(&ring.now()) {
                     take(&mut examined)?;
                 }
-                next = Batch::next(&mut self.lines, self.admit)?;
+                next = Batch::next(&mut self.lines, self.admit, Rest::Taken)?;
             }
             return Ok(());
         }
@@ -236,7 +254,7 @@ fn conduct(
             under_way.push_back((worker, batch.weight));
             let job = Job { batch, _spent: spent.pop().unwrap_or_default() };
             worker.jobs.send(job).map_err(|_| gone())?;
-            next = Batch::next(lines, admit)?;
+            next = Batch::next(lines, admit, Rest::Taken)?;
         }
         let Some((worker, lighter)) = under_way.pop_front() else { return Ok(()) };
         weight -= lighter;

@@ -166,14 +166,18 @@ fn finish(ran: &Ran, caller: &mut Caller) -> Result<Exit, CommandError> {
         caller.output.warning(format_args!("the workspace log was not told everything: {lag}"));
         caller.output.hint("run `countersign doctor --repair` to tell it");
     }
+    let reached = result.statement.as_ref().is_some_and(|(achieved, _)| *achieved);
+    let exit = match result.status {
+        TraceStatus::Succeeded if reached => Exit::Done,
+        _ => Exit::No,
+    };
+    if exit == Exit::No {
+        screen::tell_why(result, caller);
+    }
     if caller.output.format() == Format::Text {
         ran.screen.summary(result, caller)?;
     }
-    let reached = result.statement.as_ref().is_some_and(|(achieved, _)| *achieved);
-    match result.status {
-        TraceStatus::Succeeded if reached => Ok(Exit::Done),
-        _ => Ok(Exit::No),
-    }
+    Ok(exit)
 }
 
 /// What the run reports to the screen.

@@ -17,6 +17,8 @@ use crate::{Caller, CommandError, Format};
 const STATUS_AFTER: Duration = Duration::from_millis(250);
 /// Claims that the summary lists.
 const CLAIMS_SHOWN: usize = 5;
+/// Failures of an audit that are told.
+const FAILURES_SHOWN: usize = 8;
 
 pub(super) struct Screen {
     narrator: Narrator,
@@ -166,14 +168,40 @@ impl Screen {
             self.events
         ))?;
         let audit = result.report.as_ref().map(|report| report.verification_status.as_str());
-        let verdict = match (result.status, &result.statement) {
-            (TraceStatus::Succeeded, Some((true, _))) => "done: the objective was reached",
-            (TraceStatus::Succeeded, _) => "not done: the objective was not reached",
-            (TraceStatus::Aborted, _) => "aborted",
-            (TraceStatus::Running, _) => "open: it can be resumed",
-            _ => "failed",
-        };
         let audit = audit.map_or_else(|| "no audit".to_owned(), |audit| format!("audit: {audit}"));
-        output.line(format_args!("verdict   {verdict} ({audit})"))
+        output.line(format_args!("verdict   {} ({audit})", verdict(result)))
+    }
+}
+
+fn verdict(result: &SessionResult) -> &'static str {
+    match (result.status, &result.statement) {
+        (TraceStatus::Succeeded, Some((true, _))) => "done: the objective was reached",
+        (TraceStatus::Succeeded, _) => "not done: the objective was not reached",
+        (TraceStatus::Aborted, _) => "aborted",
+        (TraceStatus::Running, _) => "open: it can be resumed",
+        _ => "failed",
+    }
+}
+
+/// Says beside the answer why a session was not done. Its status alone tells nobody what to look at,
+/// and what the audit found is otherwise only in the report that was stored.
+pub(super) fn tell_why(result: &SessionResult, caller: &mut Caller) {
+    let output = &mut caller.output;
+    // A person reads it in the summary.
+    if output.format() == Format::Json {
+        let said = result.statement.as_ref().map(|(_, said)| said);
+        let words = result.reason.as_ref().or(said).filter(|words| !words.is_empty());
+        let words = words.map_or_else(String::new, |words| format!(": {words}"));
+        output.note(format_args!("{}{words}", verdict(result)));
+    }
+    let failures = result.report.iter().flat_map(|report| &report.failures);
+    for failure in failures.clone().take(FAILURES_SHOWN) {
+        let event = failure.index.map_or_else(String::new, |index| format!(" at event {index}"));
+        let code = failure.failure_code.as_str();
+        output.note(format_args!("the audit found {code}{event}: {}", failure.message));
+    }
+    let more = failures.count().saturating_sub(FAILURES_SHOWN);
+    if more > 0 {
+        output.note(format_args!("and {more} more"));
     }
 }

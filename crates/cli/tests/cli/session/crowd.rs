@@ -1,6 +1,24 @@
 //! Many sessions in one workspace.
 
+use std::fmt::Write as _;
+
 use super::stage::Stage;
+
+/// What the audits that failed said, word for word.
+fn failed_audits(stage: &Stage) -> String {
+    let mut said = String::new();
+    for trace in stage.traces() {
+        for event in stage.events_of(&trace) {
+            if event["payload"]["verification_status"] == "fail" {
+                for artifact in event["artifacts"].as_array().unwrap() {
+                    let report = stage.text(&artifact["artifact_hash"]);
+                    writeln!(said, "--- audit of {trace}\n{report}").unwrap();
+                }
+            }
+        }
+    }
+    said
+}
 
 #[test]
 fn thirty_two_sessions_at_once_all_complete_and_all_verify() {
@@ -24,7 +42,8 @@ fn thirty_two_sessions_at_once_all_complete_and_all_verify() {
     for child in children {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{said}");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{said}{shown}{}", failed_audits(&stage));
     }
     let traces = stage.traces();
     assert_eq!(traces.len(), 32);

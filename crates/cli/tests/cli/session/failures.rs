@@ -93,6 +93,35 @@ fn evidence_that_is_gone_at_claim_time_does_not_stop_the_session_and_fails_the_a
         .map(|failure| failure["failure_code"].clone())
         .collect();
     assert_eq!(codes, [json!("ARTIFACT_MISSING"), json!("CLAIM_UNPROVEN")]);
+    // Whoever ran it is told what the audit found, and not only that it found something.
+    let told: Vec<_> =
+        screen.stderr.lines().filter(|line| line.starts_with("the audit found ")).collect();
+    assert!(told[0].starts_with("the audit found ARTIFACT_MISSING at event "), "{screen}");
+    assert!(told[0].ends_with(" is not in the store"), "{screen}");
+    assert!(told[1].starts_with("the audit found CLAIM_UNPROVEN at event "), "{screen}");
+    assert_eq!(told.len(), 2, "{screen}");
+}
+
+/// A program that reads events is told at the end what a person reads in the summary.
+#[test]
+fn a_session_that_is_not_done_says_why_beside_its_events() {
+    let stage = Stage::new();
+    stage.write(
+        "task.toml",
+        r#"
+        task_id = "unreadable"
+        objective = "Read"
+        [[steps]]
+        id = "read"
+        objective = "Read what is not there"
+        actions = [{ tool = "file_read", path = "nothing.txt" }]
+        "#,
+    );
+    let screen = stage.place.run(&["run", "task.toml", "--json"]);
+    assert_eq!(screen.code, 3, "{screen}");
+    let said = screen.stderr.trim_end();
+    assert!(said.starts_with("not done: the objective was not reached: "), "{screen}");
+    assert!(said.contains("nothing.txt"), "{screen}");
 }
 
 #[test]
