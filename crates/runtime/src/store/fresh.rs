@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use countersign_format::hash::Hash;
 
 use super::StoreError;
-use super::blobs::holds;
+use super::blobs::{InPlace, holds};
 use super::file::{FileStore, Inner, lock, not_a_directory};
 use super::lines::CHUNK_BYTES;
 use crate::disk::{Access, DiskError, DiskFile, Kind, create_temp, read_full};
@@ -64,12 +64,12 @@ impl FileStore {
 
 impl Inner {
     /// Stores bytes under their hashes. When it returns, they survive power loss.
-    pub(super) fn keep_bytes(&self, all: &[(Hash, &[u8])]) -> Result<(), StoreError> {
+    pub(super) fn keep_bytes(&self, all: &[(Hash, &[u8], InPlace)]) -> Result<(), StoreError> {
         if all.is_empty() {
             return Ok(());
         }
         let mut written = Vec::new();
-        for (hash, bytes) in all {
+        for (hash, bytes, _) in all {
             let fresh = self.write_fresh(hash, bytes)?;
             fresh.file.start_sync(0, bytes.len());
             written.push(fresh);
@@ -84,18 +84,23 @@ impl Inner {
                 self.blob_error(error)
             })?;
         }
-        let hashes: Vec<Hash> = all.iter().map(|(hash, _)| *hash).collect();
-        hashes.iter().for_each(|hash| self.settle(*hash));
-        self.await_place(&hashes)
+        all.iter().for_each(|(hash, ..)| self.settle(*hash));
+        let waits: Vec<_> = all.iter().map(|(hash, _, in_place)| (*hash, *in_place)).collect();
+        self.await_place(&waits)
     }
 
     /// Stores what was written to a file without a name. When it returns, it survives power loss.
-    pub(super) fn keep_temp(&self, temp: Temp<'_>, hash: Hash) -> Result<(), StoreError> {
+    pub(super) fn keep_temp(
+        &self,
+        temp: Temp<'_>,
+        hash: Hash,
+        in_place: InPlace,
+    ) -> Result<(), StoreError> {
         let temp = self.name_fresh(temp, &hash)?;
         drop(temp);
         self.sync_names(&self.fresh_dir())?;
         self.settle(hash);
-        self.await_place(&[hash])
+        self.await_place(&[(hash, in_place)])
     }
 
     /// A new file with these bytes, not durable yet.
@@ -139,17 +144,12 @@ impl Inner {
 
     /// Notes artifacts that are durable and not in their places yet. Where something else is in a
     /// place, it is replaced at once: that is where everybody looks first.
-    fn await_place(&self, hashes: &[Hash]) -> Result<(), StoreError> {
-        for hash in hashes {
-            let there = self.open_if_there(&self.blob_place(hash).1)?;
-            if let Some(file) = there
-                && !holds(&*file, hash)?
-            {
-                self.place_one(hash)?;
-            }
+    fn await_place(&self, all: &[(Hash, InPlace)]) -> Result<(), StoreError> {
+        for (hash, _) in all.iter().filter(|(_, in_place)| *in_place == InPlace::Damaged) {
+            self.place_one(hash)?;
         }
         let mut waiting = lock(&self.waiting);
-        waiting.hashes.extend(hashes);
+        waiting.hashes.extend(all.iter().map(|(hash, _)| *hash));
         let later = waiting.told && waiting.hashes.len() < WAITING_MAX;
         drop(waiting);
         if !later {
