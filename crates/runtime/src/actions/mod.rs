@@ -4,7 +4,6 @@
 //! thing that it asks or records, and ends when it is sealed. What an agent says of itself is
 //! recorded as its word; nothing here makes it true.
 
-mod aside;
 mod asked;
 mod done;
 mod history;
@@ -31,9 +30,9 @@ use serde_json::Value;
 use crate::gate::{LoadedGate, StoredGate};
 use crate::recording::Recording;
 use crate::secrets::{Counts, Redactor};
+use crate::store::Aside;
 use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{Recorded, WriteError};
-use aside::Aside;
 pub use history::{FileHistory, FileSession, RecordingSummary, history_of, history_of_all, recent};
 use live::LiveEvents;
 pub use names::{action_type, plain_paths};

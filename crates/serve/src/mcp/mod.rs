@@ -56,6 +56,9 @@ impl Recorder {
     /// only one.
     fn runtime_for(&self, client: &InitializeRequestParams, alone: bool) -> AgentRuntime {
         let McpSetup { workspace, redactor, enforcement, agent, model } = &self.setup;
+        if alone {
+            workspace.store().sync_aside();
+        }
         let info = &client.client_info;
         let mut program = short(&format!("{} {}", info.name, info.version));
         if let Some(model) = model {

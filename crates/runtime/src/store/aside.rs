@@ -1,7 +1,7 @@
-//! A thread beside the caller's, for what can be worked out while the disk is at work.
+//! A thread beside the caller's, for what can be done while the caller waits for the disk.
 //!
-//! The caller stays with the disk: whoever has to be woken when it is done waits longer. What is
-//! worked out beside it is ready long before, most of the time.
+//! The caller keeps what takes longest: whoever has to be woken when it is done waits longer. What is
+//! done beside it is ready before, most of the time.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,7 +12,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// The thread; ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(crate) struct Aside {
     /// `None` only while being dropped.
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -20,16 +20,16 @@ pub(super) struct Aside {
 
 impl Aside {
     /// `None` where the system gives no thread.
-    pub(super) fn begin() -> Option<Self> {
+    pub(crate) fn begin() -> Option<Self> {
         let (jobs, given) = channel::<Job>();
         let work = move || given.into_iter().for_each(|job| job());
         let thread = Builder::new().name("aside".to_owned()).spawn(work).ok()?;
         Some(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
-    /// Works something out while the caller does something else, and gives both. Where one of them
+    /// Does something while the caller does something else, and gives both. Where one of them
     /// panics, so does this.
-    pub(super) fn both<T: Send + 'static, U>(
+    pub(crate) fn both<T: Send + 'static, U>(
         &self,
         aside: impl FnOnce() -> T + Send + 'static,
         meanwhile: impl FnOnce() -> U,
@@ -50,7 +50,7 @@ impl Aside {
 
 fn heard<T>(answer: &Receiver<Result<T, Box<dyn Any + Send>>>) -> T {
     match answer.recv() {
-        Ok(Ok(worked_out)) => worked_out,
+        Ok(Ok(done)) => done,
         Ok(Err(panic)) => resume_unwind(panic),
         Err(gone) => resume_unwind(Box::new(gone)),
     }
