@@ -4,6 +4,7 @@
 //! [`Blobs`] are immutable bytes named by their hash. The stores know lines, not events: what a line
 //! says, and what to do about a torn tail, is decided by the caller.
 
+mod aside;
 mod blobs;
 mod file;
 mod follow;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use countersign_format::hash::Hash;
 use countersign_format::id::{NotAUlid, Ulid};
 
+pub(crate) use aside::Aside;
 pub use file::FileStore;
 pub use lines::BATCH_BYTES_MAX;
 

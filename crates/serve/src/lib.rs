@@ -11,6 +11,7 @@ pub mod hook;
 mod http;
 mod lines;
 mod mcp;
+mod plain_call;
 mod proxy;
 mod question;
 mod scan;

@@ -17,6 +17,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
+use crate::plain_call;
+
 /// Bytes of one message: the largest arguments that a tool takes, in JSON's longest spelling.
 const LINE_BYTES_MAX: usize = 32 << 20;
 /// Calls of one connection that may be under way at once.
@@ -176,6 +178,9 @@ impl Refused {
 fn parse(line: &[u8]) -> Result<Option<Received>, Box<Refused>> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
+    }
+    if let Some(call) = plain_call::read(line) {
+        return Ok(Some(call));
     }
     let fault = match serde_json::from_slice::<Received>(line) {
         Ok(message) => return Ok(Some(message)),

@@ -1,7 +1,10 @@
 //! An agent asks; the gate answers.
 
+use std::sync::Arc;
+
 use countersign_format::event::{ArtifactDescriptor, Event, EventRef};
 use countersign_format::hash::Hash;
+use countersign_format::id::Ulid;
 use countersign_format::json;
 use countersign_format::receipt::ActionType;
 use countersign_format::time::Timestamp;
@@ -16,6 +19,7 @@ use super::{
     ActionRequest, AgentRuntime, Enforcement, GateAnswer, Inner, action_type, passing::GivenInput,
     passing::place, plain_paths, redactions,
 };
+use crate::gate::{LoadedGate, StoredGate};
 use crate::recording::Recording;
 use crate::secrets::Counts;
 use crate::workspace::WorkspaceError;
@@ -41,15 +45,15 @@ impl AgentRuntime {
     /// They could not be recorded.
     pub fn gate(&self, asked: &ActionRequest) -> Result<GateAnswer, WorkspaceError> {
         let mut counts = Counts::new();
-        let request = self.request(asked, &mut counts);
+        let request = Arc::new(self.request(asked, &mut counts));
         let bytes = request.to_bytes();
         let mut inner = self.lock();
         if let Some(current) = &inner.current {
             current.recording.refuse_unanswered(Some(self.workspace.now()))?;
         }
         let stored = self.gate_in_force(&mut inner)?;
-        let opinion = stored.loaded.gate.decide(&request);
         let model_loaded = stored.model.is_some();
+        let gate = Arc::clone(&stored.loaded);
         let binding = match counts.is_empty() {
             true => None,
             // What a person agrees to is the request with its secrets, not whatever looks alike
@@ -58,8 +62,10 @@ impl AgentRuntime {
         };
         let call = asked.call_id.as_deref().filter(|_| !asked.begins).map(|id| self.clean(id));
         let same = SameRequest { hash: Hash::of(&bytes), binding, call };
-        let standing = self.standing(&inner, &request, &same, &opinion, model_loaded)?;
-        if let Some((mut answer, intent)) = standing {
+        let mut formed = None;
+        if let Some(standing) = self.standing(&inner, &same)? {
+            let opinion = formed.insert(gate.gate.decide(&request));
+            let (mut answer, intent) = standing.answer(&request, &same, opinion, model_loaded);
             match (asked.begins, answer.decision, intent) {
                 (true, Decision::Allow, _) => {
                     answer.execution = Some(self.begin(&mut inner, &answer.token)?);
@@ -75,8 +81,14 @@ impl AgentRuntime {
             }
         }
         let input = asked.arguments.as_deref().map(|raw| self.input(raw, &mut counts));
-        let (stored, input) = self.keep_request(&bytes, input)?;
-        let mut intent = self.intent(&mut inner, &request, stored, &opinion, &counts)?;
+        let keep = || self.keep_request(&bytes, input);
+        let (opinion, kept) = match formed {
+            Some(opinion) => (opinion, keep()),
+            None => self.decide_while(gate, &request, keep),
+        };
+        let (stored, input) = kept?;
+        let by = inner.gate.as_ref().ok_or_else(|| self.no_gate())?;
+        let mut intent = self.intent(by, &request, stored, &opinion, &counts);
         intent.input = input;
         intent.call_id = asked.call_id.as_deref().map(|id| self.clean(id));
         intent.begins = asked.begins;
@@ -119,6 +131,22 @@ impl AgentRuntime {
         drop(inner);
         self.live.gated(self.workspace.now(), &request, &answer);
         Ok(answer)
+    }
+
+    /// What the gate thinks of a request, while something else is done.
+    fn decide_while<T>(
+        &self,
+        gate: Arc<LoadedGate>,
+        request: &Arc<GateRequest>,
+        meanwhile: impl FnOnce() -> T,
+    ) -> (Opinion, T) {
+        match self.aside() {
+            Some(aside) => {
+                let request = Arc::clone(request);
+                aside.both(move || gate.gate.decide(&request), meanwhile)
+            }
+            None => (gate.gate.decide(request), meanwhile()),
+        }
     }
 
     /// What the agent asks, without secrets, in the words of the gate. The gate decides by exactly
@@ -199,13 +227,12 @@ impl AgentRuntime {
 
     fn intent(
         &self,
-        inner: &mut Inner,
+        stored: &StoredGate,
         request: &GateRequest,
         artifact: ArtifactDescriptor,
         opinion: &Opinion,
         counts: &Counts,
-    ) -> Result<GatedIntent, WorkspaceError> {
-        let stored = self.gate_in_force(inner)?;
+    ) -> GatedIntent {
         let now = self.workspace.now();
         let said = opinion.verdict.decision();
         let enforced = self.options.enforcement == Enforcement::Enforced;
@@ -223,7 +250,7 @@ impl AgentRuntime {
             true => self.options.token_seconds.saturating_add(self.options.question_seconds),
             false => self.options.token_seconds,
         };
-        Ok(GatedIntent {
+        GatedIntent {
             action_type: request.action_type,
             tool_name: request.tool.clone(),
             description: request.description.clone(),
@@ -241,19 +268,15 @@ impl AgentRuntime {
             binding: None,
             expires_at: after(lasts),
             deadline: asked.then(|| after(self.options.question_seconds)),
-        })
+        }
     }
 
-    /// The answer that the same question has already, if a person is concerned with it; with the
-    /// intent that it was given to, if the record does not say yet that this call was told.
+    /// The same question as it stands already, if a person is concerned with it.
     fn standing(
         &self,
         inner: &Inner,
-        request: &GateRequest,
         same: &SameRequest,
-        opinion: &Opinion,
-        model_loaded: bool,
-    ) -> Result<Option<(GateAnswer, Option<EventRef>)>, WorkspaceError> {
+    ) -> Result<Option<Standing>, WorkspaceError> {
         let Some(current) = &inner.current else { return Ok(None) };
         let now = self.workspace.now();
         let found = current.recording.look(|state| {
@@ -264,34 +287,8 @@ impl AgentRuntime {
             let open = open.max_by_key(|(seq, it)| (it.by_person, **seq));
             open.map(|(&seq, intent)| (seq, intent.clone()))
         })?;
-        let Some((seq, intent)) = found else { return Ok(None) };
-        let untold = match intent.decision {
-            Some(ReviewDecision::Approved) => intent.taken.is_none(),
-            _ => same.call.is_some() && intent.call_id != same.call,
-        };
-        let untold = untold.then(|| EventRef { event_id: intent.event_id.clone(), seq });
-        let (decision, reason) = match intent.decision {
-            Some(ReviewDecision::Approved) => (Decision::Allow, "a person approved it"),
-            Some(ReviewDecision::Blocked) => (Decision::Deny, "a person refused it"),
-            _ => (Decision::Ask, "a person was asked and has not answered yet"),
-        };
-        let waits = decision == Decision::Ask;
-        let answer = GateAnswer {
-            trace_id: current.recording.id(),
-            token: intent.token.clone().unwrap_or_default(),
-            expires_at: intent.expires_at.unwrap_or(now),
-            action_type: request.action_type,
-            decision,
-            opinion: opinion.clone(),
-            enforced: true,
-            approved_by_person: decision == Decision::Allow,
-            execution: None,
-            question: waits.then(|| intent.event_id.clone()),
-            question_deadline: intent.deadline.filter(|_| waits),
-            reasons: vec![reason.to_owned()],
-            model_loaded,
-        };
-        Ok(Some((answer, untold)))
+        let trace_id = current.recording.id();
+        Ok(found.map(|(seq, intent)| Standing { trace_id, now, seq, intent }))
     }
 
     /// Has a call begin under the yes that a person gave to its question. Says whether it may: a yes is
@@ -340,6 +337,55 @@ impl AgentRuntime {
         current.denials += u64::from(!yes);
         current.recording.submit(command)?;
         Ok(())
+    }
+}
+
+/// A question with which a person is concerned, found at some time.
+struct Standing {
+    trace_id: Ulid,
+    now: Timestamp,
+    seq: u64,
+    intent: OpenIntent,
+}
+
+impl Standing {
+    /// The answer that it has; with the intent that it was given to, if the record does not say yet
+    /// that this call was told.
+    fn answer(
+        self,
+        request: &GateRequest,
+        same: &SameRequest,
+        opinion: &Opinion,
+        model_loaded: bool,
+    ) -> (GateAnswer, Option<EventRef>) {
+        let Self { trace_id, now, seq, intent } = self;
+        let untold = match intent.decision {
+            Some(ReviewDecision::Approved) => intent.taken.is_none(),
+            _ => same.call.is_some() && intent.call_id != same.call,
+        };
+        let untold = untold.then(|| EventRef { event_id: intent.event_id.clone(), seq });
+        let (decision, reason) = match intent.decision {
+            Some(ReviewDecision::Approved) => (Decision::Allow, "a person approved it"),
+            Some(ReviewDecision::Blocked) => (Decision::Deny, "a person refused it"),
+            _ => (Decision::Ask, "a person was asked and has not answered yet"),
+        };
+        let waits = decision == Decision::Ask;
+        let answer = GateAnswer {
+            trace_id,
+            token: intent.token.unwrap_or_default(),
+            expires_at: intent.expires_at.unwrap_or(now),
+            action_type: request.action_type,
+            decision,
+            opinion: opinion.clone(),
+            enforced: true,
+            approved_by_person: decision == Decision::Allow,
+            execution: None,
+            question: waits.then_some(intent.event_id),
+            question_deadline: intent.deadline.filter(|_| waits),
+            reasons: vec![reason.to_owned()],
+            model_loaded,
+        };
+        (answer, untold)
     }
 }
 

@@ -5,8 +5,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
@@ -34,6 +35,17 @@ pub(super) fn directory(home: &Path) -> PathBuf {
 #[derive(Debug)]
 pub(super) struct LiveEvents {
     directory: PathBuf,
+    path: PathBuf,
+    /// The file as it was last opened.
+    open: Mutex<Option<Opened>>,
+}
+
+/// The file, and by what it is known.
+#[derive(Debug)]
+struct Opened {
+    file: File,
+    device: u64,
+    inode: u64,
 }
 
 /// One line, its members in the order of the specification.
@@ -47,7 +59,9 @@ struct Line<'a> {
 
 impl LiveEvents {
     pub(super) fn beside(home: &Path) -> Self {
-        Self { directory: directory(home) }
+        let directory = directory(home);
+        let path = directory.join("events.jsonl");
+        Self { directory, path, open: Mutex::default() }
     }
 
     pub(super) fn started(
@@ -105,20 +119,38 @@ impl LiveEvents {
         let line = Line { r#type: kind, timestamp, summary, data };
         let Ok(mut bytes) = serde_json::to_vec(&line) else { return };
         bytes.push(b'\n');
-        // One call for one line: several servers may write at once.
-        let _ = self.open().and_then(|mut file| file.write_all(&bytes));
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = open.take().filter(|opened| self.is_in_place(opened));
+        let written = opened.map_or_else(|| self.open_anew(), Ok).and_then(|mut opened| {
+            // One call for one line: several servers may write at once.
+            opened.file.write_all(&bytes)?;
+            Ok(opened)
+        });
+        *open = written.ok();
+    }
+
+    /// Whether a file is still the one to write to: others may have set it aside, or removed it.
+    fn is_in_place(&self, opened: &Opened) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|there| {
+            (there.dev(), there.ino()) == (opened.device, opened.inode) && there.len() < BYTES_MAX
+        })
+    }
+
+    fn open_anew(&self) -> std::io::Result<Opened> {
+        let file = self.open()?;
+        let found = file.metadata()?;
+        Ok(Opened { device: found.dev(), inode: found.ino(), file })
     }
 
     fn open(&self) -> std::io::Result<File> {
         prepare(&self.directory)?;
-        let path = self.directory.join("events.jsonl");
         let open = || {
             OpenOptions::new()
                 .append(true)
                 .create(true)
                 .mode(0o600)
                 .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-                .open(&path)
+                .open(&self.path)
         };
         let file = open()?;
         if file.metadata()?.len() < BYTES_MAX {
@@ -126,8 +158,8 @@ impl LiveEvents {
         }
         // Whoever comes second finds that the file has been moved already.
         file.lock()?;
-        if fs::metadata(&path)?.len() >= BYTES_MAX {
-            fs::rename(&path, self.directory.join("events.jsonl.1"))?;
+        if fs::metadata(&self.path)?.len() >= BYTES_MAX {
+            fs::rename(&self.path, self.directory.join("events.jsonl.1"))?;
         }
         open()
     }
@@ -148,4 +180,55 @@ pub(super) fn prepare(directory: &Path) -> std::io::Result<()> {
 
 fn shortened(text: &str) -> String {
     text.chars().take(SUMMARY_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summaries(path: &Path) -> Vec<String> {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.map(|line| line["summary"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_file_that_is_no_longer_in_its_place_is_not_written_to() {
+        let place = tempfile::tempdir().unwrap();
+        let live = LiveEvents::beside(&place.path().join("home"));
+        let tell = |what: &str| live.write("seal", Timestamp::EPOCH, what.to_owned(), json!({}));
+        let (path, old) = (live.path.clone(), live.directory.join("events.jsonl.1"));
+        tell("one");
+        tell("two");
+        assert_eq!(summaries(&path), ["one", "two"]);
+        // Another server has set it aside.
+        fs::rename(&path, &old).unwrap();
+        tell("three");
+        assert_eq!((summaries(&old).len(), summaries(&path)), (2, vec!["three".to_owned()]));
+        fs::remove_dir_all(&live.directory).unwrap();
+        tell("four");
+        assert_eq!(summaries(&path), ["four"]);
+        // Nothing is written through a link, not even to the file that was written to before.
+        fs::rename(&path, &old).unwrap();
+        std::os::unix::fs::symlink(&old, &path).unwrap();
+        tell("five");
+        assert_eq!(summaries(&old), ["four"]);
+        fs::remove_file(&path).unwrap();
+        tell("six");
+        assert_eq!(summaries(&path), ["six"]);
+    }
+
+    #[test]
+    fn a_file_that_has_grown_too_long_is_set_aside_also_while_it_is_open() {
+        let place = tempfile::tempdir().unwrap();
+        let live = LiveEvents::beside(&place.path().join("home"));
+        let tell = |what: &str| live.write("seal", Timestamp::EPOCH, what.to_owned(), json!({}));
+        tell("one");
+        let file = OpenOptions::new().write(true).open(&live.path).unwrap();
+        file.set_len(BYTES_MAX).unwrap();
+        tell("two");
+        assert_eq!(summaries(&live.path), ["two"]);
+        let old = fs::metadata(live.directory.join("events.jsonl.1")).unwrap();
+        assert_eq!(old.len(), BYTES_MAX);
+    }
 }

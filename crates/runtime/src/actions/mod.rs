@@ -12,7 +12,7 @@ mod names;
 mod passing;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use countersign_format::event::EventRef;
 use countersign_format::hash::Hash;
@@ -30,6 +30,7 @@ use serde_json::Value;
 use crate::gate::{LoadedGate, StoredGate};
 use crate::recording::Recording;
 use crate::secrets::{Counts, Redactor};
+use crate::store::Aside;
 use crate::workspace::{Workspace, WorkspaceError};
 use crate::writer::{Recorded, WriteError};
 pub use history::{FileHistory, FileSession, RecordingSummary, history_of, history_of_all, recent};
@@ -64,6 +65,9 @@ pub struct RuntimeOptions {
     pub question_seconds: u64,
     /// How long a verdict may be used.
     pub token_seconds: u64,
+    /// Whether it has a thread that decides while the disk is at work: for one agent that waits for
+    /// each answer. Where there are many, the disk is at work for another meanwhile.
+    pub decides_aside: bool,
 }
 
 impl Default for RuntimeOptions {
@@ -76,6 +80,7 @@ impl Default for RuntimeOptions {
             enforcement: Enforcement::Enforced,
             question_seconds: QUESTION_SECONDS,
             token_seconds: TOKEN_SECONDS,
+            decides_aside: false,
         }
     }
 }
@@ -273,6 +278,8 @@ pub struct AgentRuntime {
     redactor: Redactor,
     options: RuntimeOptions,
     live: LiveEvents,
+    /// Begun for the first decision, if at all.
+    aside: OnceLock<Option<Aside>>,
     inner: Mutex<Inner>,
 }
 
@@ -300,7 +307,8 @@ impl AgentRuntime {
     #[must_use]
     pub fn new(workspace: Workspace, redactor: Redactor, options: RuntimeOptions) -> Self {
         let live = LiveEvents::beside(workspace.home());
-        Self { workspace, redactor, options, live, inner: Mutex::default() }
+        let aside = OnceLock::new();
+        Self { workspace, redactor, options, live, aside, inner: Mutex::default() }
     }
 
     /// The workspace that it writes to.
@@ -433,10 +441,16 @@ impl AgentRuntime {
             };
             inner.gate = Some(self.workspace.store_gate(loaded)?);
         }
-        inner
-            .gate
-            .as_ref()
-            .ok_or_else(|| WorkspaceError::Missing { home: self.workspace.home().to_owned() })
+        inner.gate.as_ref().ok_or_else(|| self.no_gate())
+    }
+
+    fn no_gate(&self) -> WorkspaceError {
+        WorkspaceError::Missing { home: self.workspace.home().to_owned() }
+    }
+
+    /// The thread beside, if it is to have one and the system gives one.
+    fn aside(&self) -> Option<&Aside> {
+        self.aside.get_or_init(|| self.options.decides_aside.then(Aside::begin).flatten()).as_ref()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -1,7 +1,9 @@
 //! What agents call things, and what these are called here.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use countersign_format::receipt::ActionType;
@@ -36,7 +38,8 @@ pub fn plain_paths<'p>(root: &Path, paths: impl IntoIterator<Item = &'p str>) ->
     // The gate does not look at more, so that there is no need to find out where it all leads.
     let few =
         paths.len() <= PATHS_MAX && paths.iter().map(String::len).sum::<usize>() <= PATHS_BYTES_MAX;
-    let real = few.then(|| fs::canonicalize(root).ok()).flatten();
+    // Asked for only where it matters: it takes a look at every directory on the way.
+    let real = LazyCell::new(|| few.then(|| fs::canonicalize(root).ok()).flatten());
     let (mut met, mut plain) = (BTreeSet::new(), Vec::new());
     let mut put = |path: String| {
         if !path.is_empty() && met.insert(path.clone()) {
@@ -46,6 +49,10 @@ pub fn plain_paths<'p>(root: &Path, paths: impl IntoIterator<Item = &'p str>) ->
     for path in &paths {
         let relative = relative_to(&text, path.trim());
         let named = tidied(relative);
+        if few && named == relative && leads_to_itself(root, relative) {
+            put(named);
+            continue;
+        }
         let led = real.as_deref().and_then(|real| where_it_leads(real, relative));
         let outside = named.starts_with('/') || named.split('/').next() == Some("..");
         match led {
@@ -59,6 +66,27 @@ pub fn plain_paths<'p>(root: &Path, paths: impl IntoIterator<Item = &'p str>) ->
         }
     }
     plain
+}
+
+/// Whether a path below `root` is met by no link and goes nowhere but down.
+fn leads_to_itself(root: &Path, path: &str) -> bool {
+    let mut at = root.to_owned();
+    let mut missing = false;
+    Path::new(path).components().all(|step| {
+        let Component::Normal(name) = step else { return false };
+        // Below what is not there, there is nothing either.
+        if missing {
+            return true;
+        }
+        at.push(name);
+        match fs::symlink_metadata(&at) {
+            Ok(data) => !data.is_symlink(),
+            Err(error) => {
+                missing = error.kind() == ErrorKind::NotFound;
+                true
+            }
+        }
+    })
 }
 
 /// Where the file system would take `path` from the directory `real`: relative to it if that lies

@@ -10,6 +10,7 @@ mod replay;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use countersign_format::event::ArtifactDescriptor;
@@ -66,7 +67,7 @@ impl LoadedGate {
 /// A gate whose policy and model lie in the store.
 #[derive(Debug)]
 pub(crate) struct StoredGate {
-    pub(crate) loaded: LoadedGate,
+    pub(crate) loaded: Arc<LoadedGate>,
     pub(crate) policy: ArtifactDescriptor,
     pub(crate) model: Option<ArtifactDescriptor>,
 }
@@ -143,7 +144,7 @@ impl Workspace {
             Some(bytes) => Some(self.put_artifact(bytes, "application/json")?),
             None => None,
         };
-        Ok(StoredGate { loaded, policy, model })
+        Ok(StoredGate { loaded: Arc::new(loaded), policy, model })
     }
 
     /// The bytes of a file of the gate, if it is there; of one that is too long as many as show it.

@@ -52,8 +52,8 @@ impl Blobs for FileStore {
             len += piece.len() as u64;
         }
         let hash = Hash::from_bytes(hasher.finalize().into());
-        if !self.inner.has_good(&hash)? {
-            self.inner.keep_temp(temp, hash)?;
+        if let Lacking::Yes { in_place } = self.inner.lacks(&hash)? {
+            self.inner.keep_temp(temp, hash, in_place)?;
         }
         Ok((hash, len))
     }
@@ -114,14 +114,33 @@ impl Blobs for FileStore {
     }
 }
 
+/// Whether an artifact is to be stored.
+enum Lacking {
+    /// It is there.
+    No,
+    Yes {
+        in_place: InPlace,
+    },
+}
+
+/// What is where an artifact is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InPlace {
+    Nothing,
+    /// Something else than its bytes.
+    Damaged,
+}
+
 impl FileStore {
     /// Stores what is not there yet, each under the hash of its bytes.
     fn put_hashed(&self, all: &[(Hash, &[u8])]) -> Result<(), StoreError> {
         self.inner.check_poison()?;
-        let mut lacking: Vec<(Hash, &[u8])> = Vec::new();
+        let mut lacking: Vec<(Hash, &[u8], InPlace)> = Vec::new();
         for (hash, bytes) in all {
-            if !lacking.iter().any(|(other, _)| other == hash) && !self.inner.has_good(hash)? {
-                lacking.push((*hash, bytes));
+            if !lacking.iter().any(|(other, ..)| other == hash)
+                && let Lacking::Yes { in_place } = self.inner.lacks(hash)?
+            {
+                lacking.push((*hash, bytes, in_place));
             }
         }
         self.inner.keep_bytes(&lacking)
@@ -199,22 +218,23 @@ impl Inner {
         }
     }
 
-    /// Whether the artifact is there, undamaged and durable. Damage counts as absence, so that the
+    /// Whether the artifact is not there, undamaged and durable. Damage counts as absence, so that the
     /// good bytes replace it.
-    fn has_good(&self, hash: &Hash) -> Result<bool, StoreError> {
-        let place = self.open_if_there(&self.blob_place(hash).1)?;
-        if let Some(file) = place
-            && holds(&*file, hash)?
-        {
-            return Ok(true);
-        }
+    fn lacks(&self, hash: &Hash) -> Result<Lacking, StoreError> {
+        let in_place = match self.open_if_there(&self.blob_place(hash).1)? {
+            Some(file) if holds(&*file, hash)? => return Ok(Lacking::No),
+            Some(_) => InPlace::Damaged,
+            None => InPlace::Nothing,
+        };
         // Whoever wrote it may have died before it was durable, or failed to make it durable: only what
         // this store has synced itself is trusted before it is in its place.
-        if !self.is_settled(hash) {
-            return Ok(false);
+        if self.is_settled(hash)
+            && let Some(fresh) = self.open_if_there(&self.fresh_path(hash))?
+            && holds(&*fresh, hash)?
+        {
+            return Ok(Lacking::No);
         }
-        let fresh = self.open_if_there(&self.fresh_path(hash))?;
-        fresh.map_or(Ok(false), |fresh| holds(&*fresh, hash))
+        Ok(Lacking::Yes { in_place })
     }
 
     /// Does something that needs directories; once more if one of them was removed behind our back.

@@ -15,7 +15,7 @@ use countersign_format::hash::Hash;
 
 use super::fresh::Waiting;
 use super::ledger::Slot;
-use super::{LedgerId, StoreError};
+use super::{Aside, LedgerId, StoreError};
 use crate::disk::{Access, Disk, DiskError, DiskFile, Kind, Op};
 use crate::watch::{Backoff, Signal, WatchSource};
 
@@ -47,6 +47,7 @@ impl FileStore {
                 blobs: Mutex::default(),
                 waiting: Mutex::default(),
                 settling: AtomicBool::new(false),
+                aside: OnceLock::new(),
                 blobs_poisoned: AtomicBool::new(false),
                 changes: Mutex::default(),
                 looked: Mutex::default(),
@@ -135,6 +136,8 @@ pub(super) struct Inner {
     pub(super) waiting: Mutex<Waiting>,
     /// Whether a thread of this process makes the places of new artifacts durable.
     pub(super) settling: AtomicBool,
+    /// Makes contents durable while their names are.
+    pub(super) aside: OnceLock<Aside>,
     pub(super) blobs_poisoned: AtomicBool,
     changes: Mutex<Option<Box<dyn DiskFile>>>,
     /// The length of `changes` when it was last looked at.

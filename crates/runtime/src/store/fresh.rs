@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 
 use countersign_format::hash::Hash;
 
-use super::StoreError;
-use super::blobs::holds;
+use super::blobs::{InPlace, holds};
 use super::file::{FileStore, Inner, lock, not_a_directory};
 use super::lines::CHUNK_BYTES;
+use super::{Aside, StoreError};
 use crate::disk::{Access, DiskError, DiskFile, Kind, create_temp, read_full};
 
 /// Artifacts that may wait for their places.
@@ -37,6 +37,17 @@ impl FileStore {
     /// have answered.
     pub fn place_when_told(&self) {
         lock(&self.inner.waiting).told = true;
+    }
+
+    /// From now on the contents of new artifacts and their names are made durable at once, by two
+    /// threads; where the system gives no second one, one after the other, as before. For those whom
+    /// nobody else's artifacts are in the way of.
+    pub fn sync_aside(&self) {
+        if self.inner.aside.get().is_none()
+            && let Some(aside) = Aside::begin()
+        {
+            let _ = self.inner.aside.set(aside);
+        }
     }
 
     /// Whether many wait for their places.
@@ -64,69 +75,76 @@ impl FileStore {
 
 impl Inner {
     /// Stores bytes under their hashes. When it returns, they survive power loss.
-    pub(super) fn keep_bytes(&self, all: &[(Hash, &[u8])]) -> Result<(), StoreError> {
+    pub(super) fn keep_bytes(&self, all: &[(Hash, &[u8], InPlace)]) -> Result<(), StoreError> {
         if all.is_empty() {
             return Ok(());
         }
         let mut written = Vec::new();
-        for (hash, bytes) in all {
-            let fresh = self.write_fresh(hash, bytes)?;
-            fresh.file.start_sync(0, bytes.len());
-            written.push(fresh);
+        for (hash, bytes, _) in all {
+            let file = self.write_fresh(hash, bytes)?;
+            file.start_sync(0, bytes.len());
+            written.push(file);
         }
         // If we die here, each of them is there or not, whole or not; nobody was told. While the names
         // are made durable, the disk is at the bytes.
-        self.sync_names(&self.fresh_dir())?;
-        for fresh in &written {
-            fresh.file.sync_data().map_err(|error| {
-                // The system may take the bytes for written. Nobody is to find them whole.
-                let _ = fresh.file.set_len(0);
-                self.blob_error(error)
-            })?;
-        }
-        let hashes: Vec<Hash> = all.iter().map(|(hash, _)| *hash).collect();
-        hashes.iter().for_each(|hash| self.settle(*hash));
-        self.await_place(&hashes)
+        let names = || self.sync_names(&self.fresh_dir());
+        let contents = match self.aside.get() {
+            Some(aside) => {
+                let (contents, names) = aside.both(move || sync_contents(&written), names);
+                names?;
+                contents
+            }
+            None => {
+                names()?;
+                sync_contents(&written)
+            }
+        };
+        contents.map_err(|error| self.blob_error(error))?;
+        all.iter().for_each(|(hash, ..)| self.settle(*hash));
+        let waits: Vec<_> = all.iter().map(|(hash, _, in_place)| (*hash, *in_place)).collect();
+        self.await_place(&waits)
     }
 
     /// Stores what was written to a file without a name. When it returns, it survives power loss.
-    pub(super) fn keep_temp(&self, temp: Temp<'_>, hash: Hash) -> Result<(), StoreError> {
-        let temp = self.name_fresh(temp, &hash)?;
-        drop(temp);
+    pub(super) fn keep_temp(
+        &self,
+        temp: Temp<'_>,
+        hash: Hash,
+        in_place: InPlace,
+    ) -> Result<(), StoreError> {
+        drop(self.name_fresh(temp, &hash)?);
         self.sync_names(&self.fresh_dir())?;
         self.settle(hash);
-        self.await_place(&[hash])
+        self.await_place(&[(hash, in_place)])
     }
 
     /// A new file with these bytes, not durable yet.
-    fn write_fresh(&self, hash: &Hash, bytes: &[u8]) -> Result<Temp<'_>, StoreError> {
+    fn write_fresh(&self, hash: &Hash, bytes: &[u8]) -> Result<Box<dyn DiskFile>, StoreError> {
         let path = self.fresh_path(hash);
         let opened = self.in_fresh_dir(|| match self.disk.open(&path, Access::CreateNew) {
             Err(error) if error.is_taken() => Ok(None),
             file => file.map(Some),
         })?;
-        let mut fresh = match opened {
-            // It stays even if it does not get whole: by then the name may be another writer's, who
-            // found it torn, put the same bytes there, and told somebody so.
-            Some(file) => Temp { inner: self, path, file, kept: true },
-            None => Temp::create(self)?,
-        };
-        fresh.file.write_all_at(0, bytes)?;
-        // Somebody writes the same at this moment, or died over it: what stands there is not whole.
-        if fresh.path != self.fresh_path(hash) {
-            fresh = self.name_fresh(fresh, hash)?;
+        // It stays even if it does not get whole: by then the name may be another writer's, who found
+        // it torn, put the same bytes there, and told somebody so.
+        if let Some(file) = opened {
+            file.write_all_at(0, bytes)?;
+            return Ok(file);
         }
-        Ok(fresh)
+        // Somebody writes the same at this moment, or died over it: what stands there is not whole.
+        let temp = Temp::create(self)?;
+        temp.file.write_all_at(0, bytes)?;
+        self.name_fresh(temp, hash)
     }
 
     /// Gives a file its name among the new ones, once its bytes are durable.
-    fn name_fresh<'a>(&self, mut temp: Temp<'a>, hash: &Hash) -> Result<Temp<'a>, StoreError> {
-        temp.file.sync_data().map_err(|error| self.blob_error(error))?;
+    fn name_fresh(&self, temp: Temp<'_>, hash: &Hash) -> Result<Box<dyn DiskFile>, StoreError> {
+        let Temp { mut name, file } = temp;
+        file.sync_data().map_err(|error| self.blob_error(error))?;
         let path = self.fresh_path(hash);
-        self.in_fresh_dir(|| self.disk.rename(&temp.path, &path))?;
-        temp.kept = true;
-        temp.path = path;
-        Ok(temp)
+        self.in_fresh_dir(|| self.disk.rename(&name.path, &path))?;
+        name.kept = true;
+        Ok(file)
     }
 
     fn in_fresh_dir<T>(
@@ -139,17 +157,12 @@ impl Inner {
 
     /// Notes artifacts that are durable and not in their places yet. Where something else is in a
     /// place, it is replaced at once: that is where everybody looks first.
-    fn await_place(&self, hashes: &[Hash]) -> Result<(), StoreError> {
-        for hash in hashes {
-            let there = self.open_if_there(&self.blob_place(hash).1)?;
-            if let Some(file) = there
-                && !holds(&*file, hash)?
-            {
-                self.place_one(hash)?;
-            }
+    fn await_place(&self, all: &[(Hash, InPlace)]) -> Result<(), StoreError> {
+        for (hash, _) in all.iter().filter(|(_, in_place)| *in_place == InPlace::Damaged) {
+            self.place_one(hash)?;
         }
         let mut waiting = lock(&self.waiting);
-        waiting.hashes.extend(hashes);
+        waiting.hashes.extend(all.iter().map(|(hash, _)| *hash));
         let later = waiting.told && waiting.hashes.len() < WAITING_MAX;
         drop(waiting);
         if !later {
@@ -204,7 +217,7 @@ impl Inner {
     fn copy_to_place(&self, hash: &Hash, dir: &Path, place: &Path) -> Result<(), StoreError> {
         let fresh = self.disk.open(&self.fresh_path(hash), Access::Read)?;
         self.make_place(dir)?;
-        let mut temp = Temp::create(self)?;
+        let Temp { mut name, file } = Temp::create(self)?;
         let mut room = vec![0; CHUNK_BYTES];
         let mut at = 0;
         loop {
@@ -213,15 +226,15 @@ impl Inner {
             if piece.is_empty() {
                 break;
             }
-            temp.file.write_all_at(at, piece)?;
+            file.write_all_at(at, piece)?;
             at += piece.len() as u64;
         }
-        if !holds(&*temp.file, hash)? {
+        if !holds(&*file, hash)? {
             return Err(StoreError::Missing { hash: *hash });
         }
-        temp.file.sync_data().map_err(|error| self.blob_error(error))?;
-        self.disk.rename(&temp.path, place)?;
-        temp.kept = true;
+        file.sync_data().map_err(|error| self.blob_error(error))?;
+        self.disk.rename(&name.path, place)?;
+        name.kept = true;
         self.sync_names(dir)
     }
 
@@ -306,11 +319,27 @@ impl Drop for Inner {
     }
 }
 
+/// Makes contents durable that were written to new files.
+fn sync_contents(written: &[Box<dyn DiskFile>]) -> Result<(), DiskError> {
+    for file in written {
+        file.sync_data().inspect_err(|_| {
+            // The system may take the bytes for written. Nobody is to find them whole.
+            let _ = file.set_len(0);
+        })?;
+    }
+    Ok(())
+}
+
 /// A file that is not kept yet, and is removed unless it is.
 pub(super) struct Temp<'a> {
+    name: TempName<'a>,
+    pub(super) file: Box<dyn DiskFile>,
+}
+
+/// The name of such a file.
+struct TempName<'a> {
     inner: &'a Inner,
     path: PathBuf,
-    pub(super) file: Box<dyn DiskFile>,
     kept: bool,
 }
 
@@ -321,11 +350,11 @@ impl<'a> Temp<'a> {
             create_temp(&*inner.disk, &inner.temp_dir())
         };
         let (path, file) = inner.again_if_missing(create)?;
-        Ok(Self { inner, path, file, kept: false })
+        Ok(Self { name: TempName { inner, path, kept: false }, file })
     }
 }
 
-impl Drop for Temp<'_> {
+impl Drop for TempName<'_> {
     fn drop(&mut self) {
         if !self.kept {
             // It may be left behind; nobody takes it for an artifact.

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod approvals;
+mod aside;
 mod disputes;
 
 use std::ffi::OsString;

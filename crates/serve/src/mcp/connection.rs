@@ -71,7 +71,9 @@ impl Connection {
         client: &InitializeRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Reply {
-        let runtime = self.runtime.get_or_init(|| Arc::new(self.recorder.runtime_for(client)));
+        let alone = self.over.is_some();
+        let begin = || Arc::new(self.recorder.runtime_for(client, alone));
+        let runtime = self.runtime.get_or_init(begin);
         let (turn, connected) = (self.turn.lock().await, self.connected);
         let call = move |runtime: &AgentRuntime| calls::run(tool, &arguments, runtime, connected);
         let step = match self.over {

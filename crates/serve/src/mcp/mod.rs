@@ -52,9 +52,13 @@ impl Recorder {
         Self { setup, calls: Calls::default() }
     }
 
-    /// A line to the workspace for one client, by the name that it gives itself.
-    fn runtime_for(&self, client: &InitializeRequestParams) -> AgentRuntime {
+    /// A line to the workspace for one client, by the name that it gives itself; `alone` if it is the
+    /// only one.
+    fn runtime_for(&self, client: &InitializeRequestParams, alone: bool) -> AgentRuntime {
         let McpSetup { workspace, redactor, enforcement, agent, model } = &self.setup;
+        if alone {
+            workspace.store().sync_aside();
+        }
         let info = &client.client_info;
         let mut program = short(&format!("{} {}", info.name, info.version));
         if let Some(model) = model {
@@ -64,6 +68,7 @@ impl Recorder {
             agent: Some(short(agent.as_ref().unwrap_or(&info.name))),
             client: Some(program),
             enforcement: *enforcement,
+            decides_aside: alone,
             ..RuntimeOptions::default()
         };
         AgentRuntime::new(workspace.clone(), redactor.clone(), options)
