@@ -11,6 +11,7 @@ mod replace;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -211,11 +212,29 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// The directory cannot be read.
     fn list(&self, path: &Path) -> Result<Vec<OsString>, DiskError>;
 
+    /// Hands out the names in a directory one by one, until `visit` breaks off: for a directory that may
+    /// be too large to list. Names that come or go meanwhile may be among them or not.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    fn visit(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(OsString) -> ControlFlow<()>,
+    ) -> Result<(), DiskError>;
+
     /// Some name in a directory; `None` if it is empty.
     ///
     /// # Errors
     /// The directory cannot be read.
-    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError>;
+    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
+        let mut first = None;
+        self.visit(path, &mut |name| {
+            first = Some(name);
+            ControlFlow::Break(())
+        })?;
+        Ok(first)
+    }
 
     /// What a name stands for, without following a link; `None` if nothing has the name.
     ///

@@ -130,6 +130,32 @@ fn a_follower_is_woken_by_another_handle_long_before_it_would_look_again() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
+/// Under load more came than were taken to their places, and the names of all of them were kept in
+/// memory at once, ever more.
+#[test]
+fn new_artifacts_get_to_their_places_a_portion_at_a_time_whatever_lies_among_them() {
+    // Nothing here is about durability.
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let store = store_in(dir.path());
+    store.put(b"the first one makes the directories").unwrap();
+    assert_eq!(store.settle_places().unwrap(), 1);
+    let new = store.home().join("artifacts/new");
+    let whole: Vec<_> = (0..2_500_u32).map(|number| number.to_be_bytes()).collect();
+    for bytes in &whole {
+        std::fs::write(new.join(Hash::of(bytes).to_hex()), bytes).unwrap();
+    }
+    let torn: Vec<_> = (0..1_500_u32).map(|number| Hash::of(&number.to_le_bytes()[..3])).collect();
+    for hash in &torn {
+        std::fs::write(new.join(hash.to_hex()), b"half of").unwrap();
+    }
+    std::fs::write(new.join("not an artifact"), b"").unwrap();
+    assert_eq!(store.settle_places().unwrap(), 2_500);
+    for bytes in &whole {
+        assert_eq!(std::fs::read(place_of(store.home(), &Hash::of(bytes))).unwrap(), bytes);
+    }
+    assert_eq!(std::fs::read_dir(&new).unwrap().count(), 1_501, "only those are left");
+}
+
 /// Artifacts whose hashes begin with a zero byte have the places of all new ones made durable, under a
 /// lock. Under load these came faster than that was done: threads and open files grew without end.
 #[test]

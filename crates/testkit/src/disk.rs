@@ -14,6 +14,7 @@ mod world;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -268,8 +269,14 @@ impl Disk for SimDisk {
         })
     }
 
-    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
-        Ok(self.list(path)?.into_iter().next())
+    fn visit(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(OsString) -> ControlFlow<()>,
+    ) -> Result<(), DiskError> {
+        // One after the other until somebody breaks off.
+        let _ = self.list(path)?.into_iter().try_for_each(visit);
+        Ok(())
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>, DiskError> {

@@ -1,6 +1,7 @@
 //! What an append costs in a long trace, against the same in a short one: it should not matter.
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,8 +107,12 @@ impl Disk for CountingDisk {
         OsDisk.list(path)
     }
 
-    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
-        OsDisk.first_entry(path)
+    fn visit(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(OsString) -> ControlFlow<()>,
+    ) -> Result<(), DiskError> {
+        OsDisk.visit(path, visit)
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>, DiskError> {

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write as _};
+use std::ops::ControlFlow;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,10 +81,18 @@ impl Disk for OsDisk {
         entries.map(|entry| entry.map(|entry| entry.file_name()).map_err(failed)).collect()
     }
 
-    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
+    fn visit(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(OsString) -> ControlFlow<()>,
+    ) -> Result<(), DiskError> {
         let failed = |error| DiskError::new(Op::List, path, error);
-        let first = std::fs::read_dir(path).map_err(failed)?.next();
-        first.map(|entry| entry.map(|entry| entry.file_name()).map_err(failed)).transpose()
+        for entry in std::fs::read_dir(path).map_err(failed)? {
+            if visit(entry.map_err(failed)?.file_name()).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>, DiskError> {

@@ -114,7 +114,7 @@ impl FileStore {
             Err(error) if error.is_missing() => Vec::new(),
             names => names?,
         };
-        self.inner.settle_places()?;
+        self.inner.settle_places(u64::MAX)?;
         let mut removed = 0;
         for name in names {
             self.inner.disk.remove(&temp.join(name))?;

@@ -6,6 +6,7 @@
 //! while the names of all places are synced together, and those in `new` are taken away.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -22,6 +23,11 @@ const WAITING_MAX: usize = 256;
 /// As many are worth taking there. Each takes directories of its own, most of the time, and whoever
 /// syncs anything at the same moment waits for those as well.
 const WAITING_MANY: usize = 64;
+
+/// Places that are made durable together.
+const PORTION: usize = 1_024;
+/// As many places are made durable by one caller, who has something else to do.
+const SETTLED_MAX: u64 = 4 * PORTION as u64;
 
 /// What waits for its place.
 #[derive(Debug, Default)]
@@ -69,7 +75,7 @@ impl FileStore {
     /// # Errors
     /// The disk failed; the artifacts are still where they were.
     pub fn settle_places(&self) -> Result<u64, StoreError> {
-        self.inner.settle_places()
+        self.inner.settle_places(u64::MAX)
     }
 }
 
@@ -183,7 +189,7 @@ impl Inner {
         // One thread is enough: under load more would only wait for it, each with a file open.
         if settles && !self.settling.swap(true, Ordering::AcqRel) {
             // What is not settled now is settled next time.
-            let _ = self.settle_places();
+            let _ = self.settle_places(SETTLED_MAX);
             self.settling.store(false, Ordering::Release);
         }
     }
@@ -262,54 +268,83 @@ impl Inner {
         Ok(file)
     }
 
-    fn fresh_hashes(&self) -> Result<Vec<Hash>, DiskError> {
-        let names = match self.disk.list(&self.fresh_dir()) {
-            Err(error) if error.is_missing() => return Ok(Vec::new()),
-            names => names?,
+    /// Hands new artifacts to `work`, a portion at a time, until it has settled so many: as many as
+    /// came under load would take much room at once.
+    fn by_portions(
+        &self,
+        most: u64,
+        mut work: impl FnMut(&[Hash]) -> Result<u64, StoreError>,
+    ) -> Result<u64, StoreError> {
+        let mut portion = Vec::with_capacity(PORTION);
+        let mut settled = Ok(0);
+        let mut visit = |portion: &mut Vec<Hash>| {
+            if let Ok(before) = settled {
+                settled = work(portion).map(|some| before + some);
+            }
+            portion.clear();
+            if settled.as_ref().is_ok_and(|&settled| settled < most) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         };
-        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
+        self.disk.visit(&self.fresh_dir(), &mut |name| {
+            portion.extend(name.to_str().and_then(|name| name.parse::<Hash>().ok()));
+            if portion.len() < PORTION { ControlFlow::Continue(()) } else { visit(&mut portion) }
+        })?;
+        if !portion.is_empty() {
+            let _ = visit(&mut portion);
+        }
+        settled
     }
 
-    pub(super) fn settle_places(&self) -> Result<u64, StoreError> {
+    pub(super) fn settle_places(&self, most: u64) -> Result<u64, StoreError> {
         self.check_poison()?;
-        if self.fresh_hashes()?.is_empty() {
-            return Ok(0);
+        match self.disk.first_entry(&self.fresh_dir()) {
+            Ok(None) => return Ok(0),
+            Err(error) if error.is_missing() => return Ok(0),
+            Ok(Some(_)) => {}
+            Err(error) => return Err(error.into()),
         }
         let _lock = self.lock_names()?;
+        self.by_portions(most, |portion| self.settle_portion(portion))
+    }
+
+    fn settle_portion(&self, hashes: &[Hash]) -> Result<u64, StoreError> {
         let mut whole = Vec::new();
-        for hash in self.fresh_hashes()? {
+        for hash in hashes {
             // One that is not whole is being written, or was left by somebody who died over it. One
             // that cannot be read is nobody's to settle, and no reason to leave the others.
-            let Ok(Some(file)) = self.open_if_there(&self.fresh_path(&hash)) else { continue };
-            if holds(&*file, &hash).unwrap_or(false) {
+            let Ok(Some(file)) = self.open_if_there(&self.fresh_path(hash)) else { continue };
+            if holds(&*file, hash).unwrap_or(false) {
                 file.sync_data().map_err(|error| self.blob_error(error))?;
-                whole.push(hash);
+                whole.push(*hash);
             }
+        }
+        if whole.is_empty() {
+            return Ok(0);
         }
         // Whoever wrote one of them may have died before its name was durable; and once it is in its
         // place, others take it for stored.
         self.sync_names(&self.fresh_dir())?;
         let mut dirs: BTreeSet<PathBuf> = BTreeSet::new();
-        let mut placed = Vec::new();
-        for hash in whole {
-            if self.place_one(&hash).is_ok() {
-                let (dir, _) = self.blob_place(&hash);
-                let above = dir.ancestors().take_while(|it| *it != self.home());
-                dirs.extend(above.map(Path::to_owned));
-                placed.push(self.fresh_path(&hash));
-            }
+        whole.retain(|hash| self.place_one(hash).is_ok());
+        for hash in &whole {
+            let (dir, _) = self.blob_place(hash);
+            let above = dir.ancestors().take_while(|it| *it != self.home());
+            dirs.extend(above.map(Path::to_owned));
         }
         for dir in &dirs {
             self.sync_names(dir)?;
         }
         // If we die here, they have two names each, both durable.
-        for path in &placed {
-            match self.disk.remove(path) {
+        for hash in &whole {
+            match self.disk.remove(&self.fresh_path(hash)) {
                 Err(error) if !error.is_missing() => return Err(error.into()),
                 _ => {}
             }
         }
-        Ok(placed.len() as u64)
+        Ok(whole.len() as u64)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use countersign_runtime::disk::{Access, Disk, DiskError, DiskFile, Kind, Stat};
@@ -98,8 +99,12 @@ impl Disk for MirroredDisk {
         self.sim.list(path)
     }
 
-    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
-        self.sim.first_entry(path)
+    fn visit(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(OsString) -> ControlFlow<()>,
+    ) -> Result<(), DiskError> {
+        self.sim.visit(path, visit)
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>, DiskError> {

@@ -1,6 +1,7 @@
 //! The disk of the machine without its promise: nothing is synced, and everything says that it was.
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use countersign_runtime::disk::{Access, Disk, DiskError, DiskFile, OsDisk, Stat};
@@ -34,8 +35,12 @@ impl Disk for UnsyncedDisk {
         OsDisk.list(path)
     }
 
-    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
-        OsDisk.first_entry(path)
+    fn visit(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(OsString) -> ControlFlow<()>,
+    ) -> Result<(), DiskError> {
+        OsDisk.visit(path, visit)
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>, DiskError> {

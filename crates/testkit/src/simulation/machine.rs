@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -197,8 +198,12 @@ impl Disk for ProcessDisk {
         self.run(Op::List, path, |disk| disk.list(path))
     }
 
-    fn first_entry(&self, path: &Path) -> Result<Option<OsString>, DiskError> {
-        self.run(Op::List, path, |disk| disk.first_entry(path))
+    fn visit(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(OsString) -> ControlFlow<()>,
+    ) -> Result<(), DiskError> {
+        self.run(Op::List, path, |disk| disk.visit(path, visit))
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Stat>, DiskError> {
