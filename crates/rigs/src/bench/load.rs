@@ -1,5 +1,6 @@
 //! Many agents at once over MCP on HTTP, for a minute: what is acknowledged, how long it takes, and
-//! whether the server grows meanwhile.
+//! whether the server grows meanwhile. Whether it grows is asked once it is warm: what it keeps for each
+//! agent has bounds, and takes some seconds to come to them.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -23,11 +24,15 @@ use crate::product;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting {
     agents: usize,
+    /// Before it is asked whether the server grows.
+    warm_up: Duration,
     time: Duration,
 }
 
-const FULL: Setting = Setting { agents: 64, time: Duration::from_secs(60) };
-const SHORT: Setting = Setting { agents: 16, time: Duration::from_secs(6) };
+const FULL: Setting =
+    Setting { agents: 64, warm_up: Duration::from_secs(20), time: Duration::from_secs(60) };
+const SHORT: Setting =
+    Setting { agents: 16, warm_up: Duration::from_secs(1), time: Duration::from_secs(6) };
 /// How often the server is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Events of a gate and of a record: asked and answered, begun and ended.
@@ -54,7 +59,7 @@ pub(super) struct Load {
     pub(super) syncs: f64,
 }
 
-/// What something was in the first third of the time, and in the last.
+/// What something was in the first third of the time after the warm-up, and in the last.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Course {
     pub(super) first: f64,
@@ -116,9 +121,11 @@ fn run(setting: Setting) -> Result<Load, String> {
             })
             .collect();
         let mut samples = Vec::new();
-        while start.elapsed() < setting.time {
-            samples.push(server.look());
+        while start.elapsed() < setting.warm_up + setting.time {
             std::thread::sleep(LOOK_EVERY);
+            if start.elapsed() > setting.warm_up {
+                samples.push(server.look());
+            }
         }
         stop.store(true, Ordering::Relaxed);
         let times: Result<Vec<_>, _> = agents.into_iter().map(|agent| agent.join()).collect();
