@@ -99,8 +99,15 @@ impl TraceHost {
         if let Some(party) = lock(&self.parties).by_role.get(&role) {
             return Ok(Arc::clone(party));
         }
-        let party = self.log.look(|log| self.signers.party(by, &log.state))??;
-        lock(&self.parties).by_role.insert(role, Arc::clone(&party));
+        let (party, keys_head) = self.log.look(|log| {
+            let party = self.signers.party(by, &log.state)?;
+            Ok::<_, WriteError>((party, log.state.keys_head))
+        })??;
+        let mut parties = lock(&self.parties);
+        // Otherwise the keys have changed since.
+        if parties.keys_head == keys_head {
+            parties.by_role.insert(role, Arc::clone(&party));
+        }
         Ok(party)
     }
 
@@ -217,8 +224,8 @@ impl<S: State> Host<S> for TraceHost {
         let told = self.tell_log(commit);
         if commit.ended_before.is_none() && commit.replica.state.ended().is_some() {
             // What has ended is looked at by others, who may know nothing of artifacts that are new.
-            // Where that fails they are no less durable.
-            let _ = self.store.settle_places();
+            // Where that fails they are no less durable. Under this lock, no more than some thousands.
+            let _ = self.store.settle_some_places();
         }
         told
     }

@@ -4,13 +4,18 @@
 //! most of what a call does. What is not written in just this way is left to it; what is comes out the
 //! same.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, Extensions, JsonObject, JsonRpcMessage,
     RequestId, RequestMetaObject,
 };
 use rmcp::service::RxJsonRpcMessage;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,7 +23,7 @@ struct PlainCall<'l> {
     jsonrpc: &'l str,
     id: RequestId,
     method: &'l str,
-    params: PlainParams,
+    params: Members<PlainParams>,
 }
 
 #[derive(Deserialize)]
@@ -30,13 +35,34 @@ struct PlainParams {
     meta: Option<JsonObject>,
 }
 
+/// Something that is written as an object. By itself, the same would be read from a list as well.
+struct Members<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members))
+            }
+        }
+        deserializer.deserialize_map(Object(PhantomData)).map(Self)
+    }
+}
+
 /// The call in a line, if it is written plainly.
 pub(crate) fn read(line: &[u8]) -> Option<RxJsonRpcMessage<RoleServer>> {
-    let call: PlainCall<'_> = serde_json::from_slice(line).ok()?;
+    let Members(call) = serde_json::from_slice::<Members<PlainCall<'_>>>(line).ok()?;
     if (call.jsonrpc, call.method) != ("2.0", "tools/call") {
         return None;
     }
-    let PlainParams { name, arguments, meta } = call.params;
+    let Members(PlainParams { name, arguments, meta }) = call.params;
     let params = CallToolRequestParams::new(name).with_arguments(arguments);
     let mut request = CallToolRequest::new(params);
     if let Some(meta) = meta {
@@ -96,6 +122,8 @@ mod tests {
                 .to_owned(),
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{},"task":{}}}"#
                 .to_owned(),
+            r#"["2.0",1,"tools/call",{"name":"x","arguments":{}}]"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["x",{},null]}"#.to_owned(),
             String::new(),
         ] {
             assert_eq!(here(&line), None, "{line}");

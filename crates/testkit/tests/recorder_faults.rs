@@ -339,6 +339,42 @@ fn callers_are_answered_though_one_of_them_panics_over_the_disk() {
     }
 }
 
+/// What was decided while the leader's own command had filled a batch was left behind, and the state
+/// was ahead of the chain from then on; or the leader looked for somebody to make room for ever.
+#[test]
+fn commands_that_fill_a_batch_each_and_come_at_once_are_all_recorded() {
+    let home = SimHome::new();
+    for (callers, kibibytes) in [(24, 40), (12, 150), (8, 600)] {
+        let disk = home.disk();
+        let workspace = home.open(&disk, 5).unwrap();
+        let recording = workspace.begin_recording(Some("agent"), None).unwrap();
+        let text = "x".repeat(kibibytes * 1024);
+        let events = std::thread::scope(|scope| {
+            let write = |_| {
+                let mut own = Vec::new();
+                for _ in 0..ROUNDS {
+                    own.extend(recording.submit(note(&text)).unwrap().events);
+                }
+                own
+            };
+            let callers: Vec<_> =
+                (0..callers).map(|caller| scope.spawn(move || write(caller))).collect();
+            callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(events.len(), callers * ROUNDS);
+        let told = Told {
+            recording: Some(recording.id()),
+            events: events.into_iter().map(|event| event.event_id).collect(),
+            concluded: recording.conclude("done").is_ok(),
+            ..Told::default()
+        };
+        assert!(told.concluded);
+        drop((recording, workspace));
+        check(&home, &disk.restart(), &told)
+            .unwrap_or_else(|error| panic!("{kibibytes} KiB: {error}"));
+    }
+}
+
 /// A clock that is broken once, the `at`th time that it is asked.
 #[derive(Debug)]
 struct BrokenOnce {

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use countersign_format::hash::Hash;
 
@@ -68,6 +68,14 @@ impl FileStore {
         if self.many_wait() {
             self.inner.place_all();
         }
+    }
+
+    /// Makes the places of new artifacts durable, of some thousands at most.
+    ///
+    /// # Errors
+    /// The disk failed; the artifacts are still where they were.
+    pub fn settle_some_places(&self) -> Result<u64, StoreError> {
+        self.inner.settle_places(SETTLED_MAX)
     }
 
     /// Makes the places of all new artifacts durable, and says how many there were.
@@ -165,7 +173,11 @@ impl Inner {
     /// place, it is replaced at once: that is where everybody looks first.
     fn await_place(&self, all: &[(Hash, InPlace)]) -> Result<(), StoreError> {
         for (hash, _) in all.iter().filter(|(_, in_place)| *in_place == InPlace::Damaged) {
-            self.place_one(hash)?;
+            match self.place_one(hash) {
+                // Somebody else has taken it there meanwhile.
+                Err(_) if self.stands_in_place(hash) => {}
+                placed => placed?,
+            }
         }
         let mut waiting = lock(&self.waiting);
         waiting.hashes.extend(all.iter().map(|(hash, _)| *hash));
@@ -188,9 +200,9 @@ impl Inner {
         }
         // One thread is enough: under load more would only wait for it, each with a file open.
         if settles && !self.settling.swap(true, Ordering::AcqRel) {
+            let _done = Settling(&self.settling);
             // What is not settled now is settled next time.
             let _ = self.settle_places(SETTLED_MAX);
-            self.settling.store(false, Ordering::Release);
         }
     }
 
@@ -217,6 +229,12 @@ impl Inner {
             // Not every file system gives a file two names.
             Err(_) => self.copy_to_place(hash, &dir, &place),
         }
+    }
+
+    fn stands_in_place(&self, hash: &Hash) -> bool {
+        let (_, place) = self.blob_place(hash);
+        let found = self.open_if_there(&place);
+        found.is_ok_and(|file| file.is_some_and(|file| holds(&*file, hash).unwrap_or(false)))
     }
 
     /// Puts a durable copy of a new artifact into its place, whatever is there.
@@ -345,6 +363,15 @@ impl Inner {
             }
         }
         Ok(whole.len() as u64)
+    }
+}
+
+/// Says that nobody makes places durable, also when that panics.
+struct Settling<'a>(&'a AtomicBool);
+
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -73,8 +73,7 @@ pub(super) struct Drawn(pub(super) VecDeque<Decided>);
 impl Drawn {
     pub(super) fn fail(mut self, error: &WriteError) {
         for decided in self.0.drain(..) {
-            let answer = decided.entries.and_then(|_| Err(share(error)));
-            decided.seat.tell(News::Answer(answer));
+            decided.seat.tell(News::Answer(Err(share(error))));
         }
     }
 }
@@ -162,8 +161,8 @@ impl<S: State> Writer<S> {
         lock(&self.desk).open = false;
     }
 
-    /// Takes the desk away if all that was decided at it has been signed. Without a state, somebody
-    /// panicked at it.
+    /// Takes the desk away if nothing that was decided at it waits. Without a state, somebody panicked
+    /// at it.
     pub(super) fn clear_desk(&self) -> Option<Option<S>> {
         let mut slot = lock(&self.desk);
         if !lock(&self.queue).drawn.0.is_empty() {

@@ -71,16 +71,12 @@ impl Waiting {
         }
     }
 
-    /// Tells them that nothing was recorded; those that were refused, why.
+    /// Tells them that nothing was recorded. Those that were refused as well: what spoke against them may
+    /// be among what was not.
     pub(super) fn fail(mut self, error: &WriteError) {
-        for (seat, answer) in self.0.drain(..) {
-            seat.tell(News::Answer(answer.and_then(|_| Err(share(error)))));
+        for (seat, _) in self.0.drain(..) {
+            seat.tell(News::Answer(Err(share(error))));
         }
-    }
-
-    /// Whether anybody is told that there is nothing to record because it stands already.
-    pub(super) fn counts_on_what_stands(&self) -> bool {
-        self.0.iter().any(|(_, answer)| answer.is_ok())
     }
 
     /// One that is not `leader`.

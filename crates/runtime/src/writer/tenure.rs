@@ -120,15 +120,21 @@ impl<S: State> Tenure<S> {
                 continue;
             };
             if let Some(courier) = self.courier(signed, leader) {
-                self.send(batch, &courier, leader.writer);
+                let sheaf = self.pack(batch, leader.writer);
+                courier.tell(News::Flush(Box::new(sheaf)));
                 leader.led += 1;
-                continue;
-            }
-            if !signed && let Some(state) = leader.writer.clear_desk() {
+            } else if signed {
+                self.batch = Some(batch);
+            } else if !self.has_room() && self.has_drawn(leader.writer) {
+                // What is decided has to follow, and nobody else is there to make room for it.
+                let sheaf = self.pack(batch, leader.writer);
+                leader.writer.carry(sheaf);
+            } else if let Some(state) = self.clear_desk(leader.writer) {
                 let state = state.ok_or_else(given_up)?;
                 return Ok(End::Done(batch, state));
+            } else {
+                self.batch = Some(batch);
             }
-            self.batch = Some(batch);
         }
     }
 
@@ -155,20 +161,28 @@ impl<S: State> Tenure<S> {
         self.lines.len() < BATCH_BYTES
     }
 
+    /// Whether anything is decided and not signed.
+    fn has_drawn(&self, writer: &Writer<S>) -> bool {
+        !self.drawn.0.is_empty() || !lock(&writer.queue).drawn.0.is_empty()
+    }
+
+    /// Takes the desk away if all that was decided at it has been signed.
+    fn clear_desk(&self, writer: &Writer<S>) -> Option<Option<S>> {
+        if self.drawn.0.is_empty() { writer.clear_desk() } else { None }
+    }
+
     /// What to sign next.
     fn next_decided(&mut self, writer: &Writer<S>) -> Option<Decided> {
         if !self.has_room() {
             return None;
         }
         if self.drawn.0.is_empty() {
-            let mut queue = lock(&writer.queue);
-            if queue.drawn.0.is_empty() {
-                drop(queue);
-                let job = self.next_job(writer)?;
+            // Those who cannot decide for themselves have waited longest; theirs comes behind what is
+            // decided already.
+            if let Some(job) = self.next_job(writer) {
                 writer.decide_for(job.command, &job.seat);
-                queue = lock(&writer.queue);
             }
-            std::mem::swap(&mut self.drawn, &mut queue.drawn);
+            std::mem::swap(&mut self.drawn, &mut lock(&writer.queue).drawn);
         }
         self.drawn.0.pop_front()
     }
@@ -206,12 +220,13 @@ impl<S: State> Tenure<S> {
         self.waiting.other_than(leader.seat).filter(|_| more)
     }
 
-    fn send(&mut self, batch: Box<dyn Batch>, courier: &Seat, writer: &Writer<S>) {
+    /// What is signed, to be taken to the disk.
+    fn pack(&mut self, batch: Box<dyn Batch>, writer: &Writer<S>) -> Sheaf {
         let (landing, landed) = sync_channel(1);
         let lines = std::mem::replace(&mut self.lines, std::mem::take(&mut self.room));
         let waiting = std::mem::take(&mut self.waiting);
         self.away = Some(Away { landing: landed, last_line: last_line(&lines) });
-        self.sheaves_left -= 1;
+        self.sheaves_left = self.sheaves_left.saturating_sub(1);
         // Keys are not changed while the ledger's lock is held. Where the log cannot be asked, the
         // next leader says so to those who wait.
         if writer.host.refresh().is_err() {
@@ -221,7 +236,7 @@ impl<S: State> Tenure<S> {
             writer.shut_desk();
         }
         let log_lag = lock(&writer.queue).log_lag.take();
-        courier.tell(News::Flush(Box::new(Sheaf { batch, lines, waiting, log_lag, landing })));
+        Sheaf { batch, lines, waiting, log_lag, landing }
     }
 
     /// Takes the ledger back if the sheaf has arrived.
@@ -413,7 +428,7 @@ impl<S: State> Writer<S> {
         (before, ended_before): (u64, Option<TraceStatus>),
         waiting: Waiting,
     ) -> Result<Replica<S>, WriteError> {
-        let durable = if lines.is_empty() && waiting.counts_on_what_stands() {
+        let durable = if lines.is_empty() && !waiting.0.is_empty() {
             // What they are told may come from a writer that died before it could sync.
             batch.sync().map_err(|error| self.failed(error))
         } else {
