@@ -339,9 +339,6 @@ impl Inner {
                 whole.push(*hash);
             }
         }
-        if whole.is_empty() {
-            return Ok(0);
-        }
         // Whoever wrote one of them may have died before its name was durable; and once it is in its
         // place, others take it for stored.
         self.sync_names(&self.fresh_dir())?;
