@@ -225,6 +225,15 @@ impl FromStr for Signature {
 
 text_form!(Signature, NotASignature);
 
+/// Somebody who can sign: a private key, in whatever form it is held.
+pub trait Signs {
+    /// The key under which its signatures verify.
+    fn public_key(&self) -> PublicKey;
+
+    /// Signs `message`; the same message always gets the same signature.
+    fn sign(&self, message: &[u8]) -> Signature;
+}
+
 /// A private key. It is wiped from memory when dropped and never shown.
 pub struct SecretKey {
     /// What grows from the seed, kept because every signature needs it.
@@ -253,6 +262,16 @@ impl SecretKey {
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> Signature {
         Signature(raw_sign::<Sha512>(&self.expanded, message, &self.public).to_bytes())
+    }
+}
+
+impl Signs for SecretKey {
+    fn public_key(&self) -> PublicKey {
+        Self::public_key(self)
+    }
+
+    fn sign(&self, message: &[u8]) -> Signature {
+        Self::sign(self, message)
     }
 }
 

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::hash::{Hash, hex};
-use crate::key::{KEY_BYTES, PublicKey, SIGNATURE_BYTES, SecretKey, Signature, decode_base64};
+use crate::key::{KEY_BYTES, PublicKey, SIGNATURE_BYTES, Signature, Signs, decode_base64};
 
 /// Bytes of a whole note: room for dozens of post-quantum signatures.
 pub const NOTE_BYTES_MAX: usize = 256 << 10;
@@ -222,7 +222,7 @@ impl SignedNote {
     ///
     /// # Errors
     /// If the text or the name cannot stand in a note.
-    pub fn sign(text: &str, name: &str, key: &SecretKey) -> Result<Self, NoteError> {
+    pub fn sign(text: &str, name: &str, key: &impl Signs) -> Result<Self, NoteError> {
         if !is_note_text(text) {
             return Err(NoteError::NotText);
         }
@@ -380,7 +380,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If the origin cannot be the name of a key.
-    pub fn sign(&self, key: &SecretKey) -> Result<SignedNote, NoteError> {
+    pub fn sign(&self, key: &impl Signs) -> Result<SignedNote, NoteError> {
         SignedNote::sign(&self.to_string(), &self.origin, key)
     }
 

@@ -6,6 +6,7 @@
 
 mod append;
 mod bounds;
+mod callers;
 mod calls;
 mod cap;
 mod clock;
@@ -42,6 +43,8 @@ use xtask::Failure;
 enum Target {
     AtLeast(f64),
     AtMost(f64),
+    /// None: it is told beside others.
+    None,
 }
 
 impl fmt::Display for Target {
@@ -49,6 +52,7 @@ impl fmt::Display for Target {
         match self {
             Self::AtLeast(least) => write!(f, ">= {least:.2}"),
             Self::AtMost(most) => write!(f, "<= {most:.2}"),
+            Self::None => write!(f, "-"),
         }
     }
 }
@@ -70,10 +74,20 @@ impl Measured {
         self.value / self.bound
     }
 
+    /// How it stands to its target, in a word.
+    fn mark(&self) -> &'static str {
+        match self.target {
+            Target::None => "",
+            _ if self.is_met() => "met",
+            _ => "missed",
+        }
+    }
+
     fn is_met(&self) -> bool {
         match self.target {
             Target::AtLeast(least) => self.ratio() >= least,
             Target::AtMost(most) => self.ratio() <= most,
+            Target::None => self.ratio().is_finite(),
         }
     }
 }
@@ -195,7 +209,7 @@ fn shown(measured: &Measured, show: Show) -> String {
     let (ratio, met) = (measured.ratio(), measured.is_met());
     match show {
         Show::Table => {
-            let (target, mark) = (target.to_string(), if met { "met" } else { "missed" });
+            let (target, mark) = (target.to_string(), measured.mark());
             format!(
                 "{name:<14}{value:>12.3}{bound:>12.3}  {unit:<13}{ratio:>6.2}  {target:<8}  {mark}"
             )

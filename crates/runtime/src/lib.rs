@@ -42,10 +42,10 @@ pub mod work;
 mod workspace;
 mod writer;
 
-pub use recording::Recording;
+pub use recording::{Envoy, Recording};
 pub use repair::Reconciled;
 pub use replica::Damage;
 pub use seal::{SealedFile, Unsealable};
 pub use session::{RunningSession, Session};
 pub use workspace::{AGENTS, Environment, KeyHolder, Workspace, WorkspaceError};
-pub use writer::{Recorded, WriteError};
+pub use writer::{ENVOY_COMMANDS_MAX, Recorded, Ticket, WriteError};

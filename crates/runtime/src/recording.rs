@@ -13,12 +13,39 @@ use serde_json::Value;
 
 use crate::trace::TraceWriter;
 use crate::workspace::{Workspace, WorkspaceError};
-use crate::writer::{Recorded, WriteError};
+use crate::writer::{self, Recorded, Ticket, WriteError};
 
 /// A recording that can be written to, by many threads and processes at once.
 #[derive(Debug)]
 pub struct Recording {
     trace: TraceWriter<RecordingState>,
+}
+
+/// Records commands of many callers without waiting for each, as one thread.
+///
+/// An answer is told once its events survive power loss. While an envoy waits for one, its thread
+/// does its share of the work for everybody; so hear what was sent soon, and go about other things
+/// with nothing under way. Commands that are under way together may be recorded in any order: what rests
+/// on another one is sent once that was answered. Dropping an envoy waits for what it has sent, unless
+/// its thread panics: that is recorded with what somebody sends next.
+#[derive(Debug)]
+pub struct Envoy<'r> {
+    inner: writer::Envoy<'r, RecordingState>,
+}
+
+impl Envoy<'_> {
+    /// Sends a command. Whether it was recorded is told by the answer with the same ticket.
+    ///
+    /// # Errors
+    /// [`crate::ENVOY_COMMANDS_MAX`] commands wait for their answers.
+    pub fn send(&mut self, command: RecordingCommand) -> Result<Ticket, WriteError> {
+        self.inner.send(command)
+    }
+
+    /// The next answer, in whatever order they come. Nothing if all that was sent is answered.
+    pub fn hear(&mut self) -> Option<(Ticket, Result<Recorded, WriteError>)> {
+        self.inner.hear()
+    }
 }
 
 impl Workspace {
@@ -111,6 +138,12 @@ impl Recording {
     /// The rules do not allow it, or it could not be written; then nothing was acknowledged.
     pub fn submit(&self, command: RecordingCommand) -> Result<Recorded, WriteError> {
         self.trace.submit(command)
+    }
+
+    /// Somebody who records for many callers on one thread.
+    #[must_use]
+    pub fn envoy(&self) -> Envoy<'_> {
+        Envoy { inner: self.trace.envoy() }
     }
 
     /// What it comes to now.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use countersign_format::event::Actor;
-use countersign_format::key::{AgentIdentity, KeyId, PublicKey, SecretKey};
+use countersign_format::key::{AgentIdentity, KeyId, PublicKey};
 use countersign_format::role::Role;
 use countersign_protocol::By;
 use countersign_protocol::log::LogState;
 use serde_json::Map;
 
-use crate::keyring::{Keyring, Purpose};
+use crate::keyring::{Keyring, Purpose, SigningKey};
 use crate::writer::{Party, WriteError, lock};
 
 /// The agent that holds the root key.
@@ -99,7 +99,7 @@ impl Signers {
     pub(crate) fn recorder<T>(
         &self,
         log: &LogState,
-        with: impl FnOnce(&SecretKey) -> T,
+        with: impl FnOnce(&SigningKey) -> T,
     ) -> Result<T, WriteError> {
         self.party(By::Role(Role::Recorder), log).map(|party| with(&party.secret))
     }

@@ -6,7 +6,7 @@
 
 use countersign_format::event::SCHEMA_VERSION;
 use countersign_format::hash::Hash;
-use countersign_format::key::{PublicKey, SecretKey, Signature};
+use countersign_format::key::{PublicKey, Signature};
 use countersign_protocol::State;
 use countersign_protocol::chain::Chain;
 use countersign_protocol::log::LogState;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::disk::{Durability, replace_file};
+use crate::keyring::SigningKey;
 use crate::log::OpenPages;
 use crate::replica::Replica;
 use crate::store::{FileStore, Head, LedgerId};
@@ -55,7 +56,7 @@ pub(crate) fn store<S: State>(
     store: &FileStore,
     ledger: LedgerId,
     replica: &Replica<S>,
-    key: &SecretKey,
+    key: &SigningKey,
 ) {
     write(store, ledger, replica, None, key);
 }
@@ -65,7 +66,7 @@ pub(crate) fn store_log(
     store: &FileStore,
     replica: &Replica<LogState>,
     pages: OpenPages,
-    key: &SecretKey,
+    key: &SigningKey,
 ) {
     write(store, LedgerId::Log, replica, Some(pages), key);
 }
@@ -75,7 +76,7 @@ fn write<S: State>(
     ledger: LedgerId,
     replica: &Replica<S>,
     open: Option<OpenPages>,
-    key: &SecretKey,
+    key: &SigningKey,
 ) {
     let Ok(state) = serde_json::to_value(&replica.state) else { return };
     let body = Body {

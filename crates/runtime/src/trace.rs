@@ -25,7 +25,7 @@ use crate::signers::Signers;
 use crate::snapshot;
 use crate::store::{Blobs as _, FileStore, Head, LedgerId, StoreError};
 use crate::workspace::{Workspace, WorkspaceError};
-use crate::writer::{Commit, Host, Party, Recorded, WriteError, Writer, lock};
+use crate::writer::{Commit, Envoy, Host, Party, Recorded, WriteError, Writer, lock};
 
 /// A trace is checkpointed in the log every so many events.
 const CHECKPOINT_EVERY: u64 = 1_024;
@@ -302,6 +302,11 @@ impl<S: State> TraceWriter<S> {
     /// Records what `command` brings. When it returns, the events survive power loss.
     pub(crate) fn submit(&self, command: S::Command) -> Result<Recorded, WriteError> {
         self.writer.submit(command)
+    }
+
+    /// Somebody who records for many callers.
+    pub(crate) fn envoy(&self) -> Envoy<'_, S> {
+        Envoy::new(&self.writer)
     }
 
     /// What the trace comes to now.

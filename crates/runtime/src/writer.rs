@@ -7,7 +7,9 @@
 //! is told anything before the sync.
 
 mod desk;
+mod envoy;
 mod look;
+mod seat;
 mod sheaf;
 mod tenure;
 
@@ -15,18 +17,21 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use countersign_format::event::{Actor, Event, SealError};
-use countersign_format::key::SecretKey;
 use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::{By, Refusal, SetAside, State};
 
 use crate::clock::{Clock, Entropy};
-use crate::keyring::KeyringError;
+use crate::keyring::{KeyringError, SigningKey};
 use crate::replica::{Damage, Replica};
 use crate::store::{BATCH_BYTES_MAX, Batch, FileStore, LedgerId, StoreError};
 use desk::{Drawn, Slot};
-use sheaf::Sheaf;
+use seat::{Address, Answer, Duty, News, Seat};
 use tenure::Tenure;
+
+pub use envoy::ENVOY_COMMANDS_MAX;
+pub(crate) use envoy::Envoy;
+pub use seat::Ticket;
 
 /// Lines are appended once they have this many bytes; what still waits comes with the next batch.
 const BATCH_BYTES: usize = BATCH_BYTES_MAX / 4;
@@ -80,6 +85,9 @@ pub enum WriteError {
     /// The system gave no random bytes.
     #[error("could not draw an id")]
     Entropy(#[source] Arc<std::io::Error>),
+    /// An envoy has sent as much as it may.
+    #[error("{ENVOY_COMMANDS_MAX} commands wait for their answers, which is the limit")]
+    TooMany,
     /// Another caller's batch failed in a way that concerns this one as well.
     #[error("the batch was given up: {reason}")]
     GivenUp {
@@ -92,7 +100,7 @@ pub enum WriteError {
 #[derive(Debug)]
 pub(crate) struct Party {
     pub(crate) actor: Actor,
-    pub(crate) secret: SecretKey,
+    pub(crate) secret: SigningKey,
 }
 
 /// What a ledger's writer needs from its workspace.
@@ -221,64 +229,7 @@ impl<S: State> Queue<S> {
 
 struct Job<S: State> {
     command: S::Command,
-    seat: Arc<Seat>,
-}
-
-/// Where a caller waits.
-#[derive(Debug, Default)]
-struct Seat {
-    news: Mutex<Post>,
-    arrived: Condvar,
-}
-
-/// What has come for a caller, and whether it sleeps: waking one that does not costs a system call.
-#[derive(Debug, Default)]
-struct Post {
-    news: News,
-    asleep: bool,
-}
-
-#[derive(Debug, Default)]
-enum News {
-    #[default]
-    None,
-    /// It is this caller's turn to lead.
-    Lead,
-    /// This caller is to make durable what others wait for as well.
-    Flush(Box<Sheaf>),
-    Answer(Result<Recorded, WriteError>),
-}
-
-impl Seat {
-    fn tell(&self, news: News) {
-        let mut post = lock(&self.news);
-        post.news = news;
-        let asleep = post.asleep;
-        // Otherwise whoever wakes up goes to sleep again, until the post can be had.
-        drop(post);
-        if asleep {
-            self.arrived.notify_one();
-        }
-    }
-
-    /// Whether something has come that was not heard yet.
-    fn has_news(&self) -> bool {
-        !matches!(lock(&self.news).news, News::None)
-    }
-
-    fn wait(&self) -> News {
-        let mut post = lock(&self.news);
-        loop {
-            match std::mem::take(&mut post.news) {
-                News::None => {
-                    post.asleep = true;
-                    post = self.arrived.wait(post).unwrap_or_else(PoisonError::into_inner);
-                    post.asleep = false;
-                }
-                arrived => return arrived,
-            }
-        }
-    }
+    to: Address,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -319,32 +270,47 @@ impl<S: State> Writer<S> {
     /// Records what `command` brings. When it returns, the events survive power loss.
     pub(crate) fn submit(&self, command: S::Command) -> Result<Recorded, WriteError> {
         let seat = Arc::new(Seat::default());
-        if let Some(command) = self.decide_at_desk(command, &seat) {
-            self.queue_up(command, &seat);
-        }
-        loop {
-            match seat.wait() {
-                News::Answer(answer) => return answer,
-                News::Lead => self.lead(&seat),
-                News::Flush(sheaf) => self.carry(*sheaf),
-                News::None => {}
-            }
-        }
+        self.send(command, Address { seat: Arc::clone(&seat), ticket: Ticket::ONLY });
+        self.hear(&seat).1
     }
 
-    /// Leaves the command to who leads, or to be led by its own caller.
-    fn queue_up(&self, command: S::Command, seat: &Arc<Seat>) {
+    /// Decides a command, if that can be done now, or leaves it to whoever leads next.
+    fn send(&self, command: S::Command, to: Address) {
+        let Some(job) = self.decide_at_desk(Job { command, to }) else { return };
         let mut queue = lock(&self.queue);
-        queue.waiting.push(Job { command, seat: Arc::clone(seat) });
+        queue.waiting.push(job);
         let wakes = std::mem::take(&mut queue.listens);
-        if !queue.led {
-            queue.led = true;
-            seat.tell(News::Lead);
-        }
         drop(queue);
         if wakes {
             self.bell.notify_one();
         }
+    }
+
+    /// The next answer for `seat`, whose thread works for everybody until it comes.
+    fn hear(&self, seat: &Arc<Seat>) -> (Ticket, Answer) {
+        loop {
+            // In this order: whoever gives up the lead has seen us here, or we see that it is free.
+            seat.attend();
+            if self.takes_lead(seat) {
+                self.lead(seat);
+                // What we wait for may be left for the next who leads.
+                continue;
+            }
+            match seat.wait() {
+                News::Answer(ticket, answer) => return (ticket, answer),
+                News::Duty(Duty::Lead) => self.lead(seat),
+                News::Duty(Duty::Carry(sheaf)) => self.carry(*sheaf),
+            }
+        }
+    }
+
+    /// Whether something waits that nobody leads, and this one has nothing else to do or to hear. From
+    /// then on it does.
+    fn takes_lead(&self, seat: &Seat) -> bool {
+        let mut queue = lock(&self.queue);
+        let takes = !queue.led && !queue.waiting.is_empty() && seat.leaves();
+        queue.led |= takes;
+        takes
     }
 
     /// What is known of the ledger, once nobody else has it.

@@ -12,7 +12,7 @@ use countersign_format::key::{KeyId, SecretKey};
 use countersign_format::role::Role;
 use countersign_runtime::keyring::{
     ARGON2_LANES, ARGON2_MEMORY_KIB, ARGON2_PASSES, KeyEntry, Keyring, KeyringError, NewKey,
-    PrivateFileError, Protection, Purpose, config_dir, system_random,
+    PrivateFileError, Protection, Purpose, SigningKey, config_dir, system_random,
 };
 use tempfile::TempDir;
 
@@ -72,7 +72,7 @@ impl Home {
         fs::write(self.file(), text).unwrap();
     }
 
-    fn load(&self) -> Result<SecretKey, KeyringError> {
+    fn load(&self) -> Result<SigningKey, KeyringError> {
         self.keyring.load(self.operator)
     }
 

@@ -1,13 +1,15 @@
 //! Recordings, from the command to the disk and back through the verifier.
 #![cfg(test)]
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use countersign_format::event::{EventRef, EventType};
 use countersign_format::hash::Hash;
 use countersign_format::report::{Closed, FailureCode, Signer, VerificationStatus};
 use countersign_protocol::Refusal;
 use countersign_protocol::ReviewDecision;
 use countersign_protocol::recording::RecordingCommand;
-use countersign_runtime::WriteError;
+use countersign_runtime::{ENVOY_COMMANDS_MAX, WriteError};
 use countersign_testkit::{TestHome, note};
 use countersign_verify::{OpenTraces, Profile, exit_status};
 
@@ -159,6 +161,134 @@ fn sixty_four_callers_share_syncs_and_none_is_lost() {
         }
     });
     home.check(recording.id(), 64 * 20 + 1);
+}
+
+#[test]
+fn an_envoy_hears_once_of_each_command_that_it_sent() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let mut envoy = recording.envoy();
+    let sent: BTreeSet<_> =
+        (0..64).map(|caller| envoy.send(note(&caller.to_string())).unwrap()).collect();
+    let mut heard = BTreeSet::new();
+    let mut events = BTreeSet::new();
+    while let Some((ticket, answer)) = envoy.hear() {
+        assert!(heard.insert(ticket), "{ticket:?} was answered twice");
+        events.extend(answer.unwrap().events.into_iter().map(|event| event.event_id));
+    }
+    assert_eq!((&heard, events.len()), (&sent, 64));
+    home.check(recording.id(), 65);
+}
+
+#[test]
+fn envoys_and_callers_build_one_chain() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let recording = &recording;
+            scope.spawn(move || {
+                for round in 0..40 {
+                    recording.submit(note(&format!("{thread} {round}"))).unwrap();
+                }
+            });
+            scope.spawn(move || {
+                let mut envoy = recording.envoy();
+                for round in 0..10 {
+                    for caller in 0..16 {
+                        envoy.send(note(&format!("{thread} {caller} {round}"))).unwrap();
+                    }
+                    while let Some((_, answer)) = envoy.hear() {
+                        answer.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    home.check(recording.id(), 4 * 40 + 4 * 160 + 1);
+}
+
+#[test]
+fn an_envoy_that_goes_waits_for_what_it_sent() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let mut envoy = recording.envoy();
+    for caller in 0..8 {
+        envoy.send(note(&caller.to_string())).unwrap();
+    }
+    drop(envoy);
+    home.check(recording.id(), 9);
+}
+
+/// Whoever is not there to hear is given nothing to do: others would wait for it.
+#[test]
+fn nobody_waits_for_an_envoy_that_is_about_other_things() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let mut envoy = recording.envoy();
+    for round in 0..8 {
+        envoy.send(note(&format!("of the envoy {round}"))).unwrap();
+        std::thread::scope(|scope| {
+            for caller in 0..4 {
+                let recording = &recording;
+                scope.spawn(move || {
+                    recording.submit(note(&format!("of another {round} {caller}"))).unwrap();
+                });
+            }
+        });
+    }
+    for _ in 0..8 {
+        envoy.hear().unwrap().1.unwrap();
+    }
+    assert!(envoy.hear().is_none());
+    home.check(recording.id(), 8 + 32 + 1);
+}
+
+/// It did more than fits into one batch, nobody was there to make room, and who had led went to sleep
+/// without a look at what was left.
+#[test]
+fn a_caller_behind_more_than_a_batch_of_an_envoy_is_answered() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let mut envoy = recording.envoy();
+    let text = "x".repeat(5_000);
+    for _ in 0..ENVOY_COMMANDS_MAX {
+        envoy.send(note(&text)).unwrap();
+    }
+    recording.submit(note("behind it")).unwrap();
+    drop(envoy);
+    home.check(recording.id(), ENVOY_COMMANDS_MAX as u64 + 2);
+}
+
+#[test]
+fn an_envoy_has_no_more_under_way_than_it_may() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let mut envoy = recording.envoy();
+    for number in 0..ENVOY_COMMANDS_MAX {
+        envoy.send(note(&number.to_string())).unwrap();
+    }
+    let refused = envoy.send(note("one more")).unwrap_err();
+    assert_eq!(refused.to_string(), "256 commands wait for their answers, which is the limit");
+    envoy.hear().unwrap().1.unwrap();
+    envoy.send(note("one more")).unwrap();
+    drop(envoy);
+    home.check(recording.id(), ENVOY_COMMANDS_MAX as u64 + 2);
+}
+
+#[test]
+fn an_envoy_is_told_which_of_its_commands_the_rules_refuse() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let mut envoy = recording.envoy();
+    let good = envoy.send(note("good")).unwrap();
+    let intent = EventRef { event_id: "01m7gshs9s12rmnpmjtn1m4rpk".into(), seq: 7 };
+    let bad = envoy.send(RecordingCommand::Start { intent }).unwrap();
+    let answers: BTreeMap<_, _> = std::iter::from_fn(|| envoy.hear()).collect();
+    assert!(answers[&good].is_ok());
+    assert!(matches!(answers[&bad], Err(WriteError::Refused(_))), "{:?}", answers[&bad]);
+    drop(envoy);
+    home.check(recording.id(), 2);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! must find fault with a disk that only claims to sync.
 #![cfg(test)]
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +34,12 @@ const SIGNS_OF_LOSS: [&str; 4] =
 /// take turns.
 const CALLERS: usize = 72;
 const ROUNDS: usize = 6;
+/// Threads where each speaks for several callers.
+const ENVOYS: usize = 6;
+/// How many callers write at once.
+type Crowd = fn(&Workspace) -> Told;
+/// Each on a thread, or through envoys.
+const CROWDS: [Crowd; 2] = [Told::write_together, Told::write_with_envoys];
 
 /// What a writer was told: the only thing that it may count on.
 #[derive(Default, Clone)]
@@ -70,40 +77,75 @@ impl Told {
     /// The same with many callers at once: while some of their events are on their way to the disk,
     /// others are signed on top of them.
     fn write_together(workspace: &Workspace) -> Self {
-        Self::write_with(workspace, |caller| caller.join().unwrap())
+        Self::write_with(workspace, CALLERS, Self::submit_each, |caller| caller.join().unwrap())
     }
 
-    /// The same where callers may panic; of those nobody knows what they were told.
+    /// The same where some threads speak for all callers.
+    fn write_with_envoys(workspace: &Workspace) -> Self {
+        Self::write_with(workspace, ENVOYS, Self::send_all, |envoy| envoy.join().unwrap())
+    }
+
+    /// The same where threads may panic; of those nobody knows what they were told.
     fn write_panicking(workspace: &Workspace) -> Self {
-        Self::write_with(workspace, |caller| caller.join().unwrap_or_default())
+        let joined = |caller: ScopedJoinHandle<'_, _>| caller.join().unwrap_or_default();
+        Self::write_with(workspace, CALLERS, Self::submit_each, joined)
+    }
+
+    fn send_panicking(workspace: &Workspace) -> Self {
+        let joined = |envoy: ScopedJoinHandle<'_, _>| envoy.join().unwrap_or_default();
+        Self::write_with(workspace, ENVOYS, Self::send_all, joined)
     }
 
     fn write_with(
         workspace: &Workspace,
+        threads: usize,
+        write: fn(&Recording, usize) -> Self,
         joined: impl Fn(ScopedJoinHandle<'_, Vec<String>>) -> Vec<String>,
     ) -> Self {
         let mut told = Self::default();
         let Ok(recording) = workspace.begin_recording(Some("agent"), None) else { return told };
         told.recording = Some(recording.id());
         std::thread::scope(|scope| {
-            let callers: Vec<_> = (0..CALLERS)
-                .map(|caller| {
-                    let recording = &recording;
-                    scope.spawn(move || {
-                        let mut own = Self::default();
-                        for round in 0..ROUNDS {
-                            own.submit(recording, note(&format!("{caller} {round}")));
-                        }
-                        own.events
-                    })
-                })
+            let recording = &recording;
+            let threads: Vec<_> = (0..threads)
+                .map(|thread| scope.spawn(move || write(recording, thread).events))
                 .collect();
-            for caller in callers {
-                told.events.extend(joined(caller));
+            for thread in threads {
+                told.events.extend(joined(thread));
             }
         });
         told.concluded = recording.conclude("done").is_ok();
         told
+    }
+
+    fn submit_each(recording: &Recording, caller: usize) -> Self {
+        let mut own = Self::default();
+        for round in 0..ROUNDS {
+            own.submit(recording, note(&format!("{caller} {round}")));
+        }
+        own
+    }
+
+    /// Each caller sends its next command once it was told what became of its last one.
+    fn send_all(recording: &Recording, thread: usize) -> Self {
+        let mut own = Self::default();
+        let mut envoy = recording.envoy();
+        let mut rounds = BTreeMap::new();
+        for caller in 0..CALLERS / ENVOYS {
+            let command = note(&format!("{thread} {caller} 0"));
+            rounds.insert(envoy.send(command).unwrap(), (caller, 0));
+        }
+        while let Some((ticket, answer)) = envoy.hear() {
+            let (caller, round) = rounds.remove(&ticket).expect("nobody asked that");
+            own.events.extend(answer.into_iter().flat_map(|it| it.events).map(|it| it.event_id));
+            let round = round + 1;
+            if round < ROUNDS {
+                let command = note(&format!("{thread} {caller} {round}"));
+                rounds.insert(envoy.send(command).unwrap(), (caller, round));
+            }
+        }
+        assert!(rounds.is_empty(), "callers that were not answered: {rounds:?}");
+        own
     }
 
     fn submit(&mut self, recording: &Recording, command: RecordingCommand) {
@@ -287,20 +329,22 @@ fn a_recorder_that_dies_anywhere_is_continued_by_the_next() {
 /// Which operation fails varies with the threads; that it is one of many appends does not.
 #[test]
 fn of_many_callers_at_once_none_is_told_of_what_a_failing_disk_lost() {
-    let home = SimHome::new();
-    let operations = run_writing(&home, Told::write_together, 0..8, |_, _| DiskFault::None);
-    let operations = operations.unwrap();
-    assert!(operations > 100, "only {operations} operations");
     let faults: [fn(u64, u64) -> DiskFault; 4] = [
         |count, at| once(count, at, DiskFault::Fail(EIO)),
         |count, at| once(count, at, DiskFault::FailAfter(EIO)),
         |count, at| if count >= at { DiskFault::Fail(ENOSPC) } else { DiskFault::None },
         |count, at| once(count, at, DiskFault::Die),
     ];
-    for at in (1..=operations).step_by(11) {
-        for (which, fault) in faults.into_iter().enumerate() {
-            run_writing(&home, Told::write_together, at..at + 1, move |_, count| fault(count, at))
-                .unwrap_or_else(|error| panic!("fault {which} at operation {at}: {error}"));
+    for crowd in CROWDS {
+        let home = SimHome::new();
+        let operations = run_writing(&home, crowd, 0..8, |_, _| DiskFault::None);
+        let operations = operations.unwrap();
+        assert!(operations > 60, "only {operations} operations");
+        for at in (1..=operations).step_by(11) {
+            for (which, fault) in faults.into_iter().enumerate() {
+                run_writing(&home, crowd, at..at + 1, move |_, count| fault(count, at))
+                    .unwrap_or_else(|error| panic!("fault {which} at operation {at}: {error}"));
+            }
         }
     }
 }
@@ -310,8 +354,10 @@ fn of_many_callers_at_once_none_is_told_of_what_a_failing_disk_lost() {
 #[test]
 fn callers_are_answered_though_one_of_them_panics_over_the_disk() {
     let home = SimHome::new();
-    for (panics, at) in
-        [Op::Write, Op::SyncData].into_iter().flat_map(|op| [2, 3, 5, 8].map(|at| (op, at)))
+    let ops = [Op::Write, Op::SyncData];
+    let cases = ops.into_iter().flat_map(|op| [2, 3, 5, 8].map(|at| (op, at)));
+    for ((panics, at), write) in
+        cases.flat_map(|case| [Told::write_panicking, Told::send_panicking].map(|it| (case, it)))
     {
         let disk = home.disk();
         let workspace = home.open(&disk, 5).unwrap();
@@ -329,7 +375,7 @@ fn callers_are_answered_though_one_of_them_panics_over_the_disk() {
             }
             DiskFault::None
         });
-        let told = Told::write_panicking(&workspace);
+        let told = write(&workspace);
         assert!(told.events.len() < CALLERS * ROUNDS, "nobody panicked");
         drop(workspace);
         check(&home, &disk.restart(), &told)
@@ -394,7 +440,11 @@ impl Clock for BrokenOnce {
 #[test]
 fn callers_are_answered_though_one_of_them_panics_over_a_decision() {
     let home = SimHome::new();
-    for at in [5, 20, 60, 100, 150, 200, 250, 300] {
+    // Of a thread that panics nobody knows what its callers were told.
+    let crowds: [(Crowd, usize); 2] =
+        [(Told::write_panicking, 1), (Told::send_panicking, CALLERS / ENVOYS)];
+    let cases = [5, 20, 60, 100, 150, 200, 250, 300].map(|at| crowds.map(|crowd| (at, crowd)));
+    for (at, (write, callers_of_one)) in cases.into_iter().flatten() {
         let disk = home.disk();
         let clock = Arc::new(BrokenOnce { asked: AtomicU64::new(0), at });
         let environment = Environment {
@@ -403,12 +453,13 @@ fn callers_are_answered_though_one_of_them_panics_over_a_decision() {
             entropy: Arc::new(SeededEntropy::new(5)),
         };
         let workspace = home.open_in(environment).unwrap();
-        let told = Told::write_panicking(&workspace);
+        let told = write(&workspace);
         assert!(clock.asked.load(Ordering::SeqCst) > at, "nobody panicked");
         assert!(told.concluded, "at {at}: nobody could go on");
         assert!(told.events.len() < CALLERS * ROUNDS, "nobody missed anything");
         // Whoever was in one batch with it is told so, the others are not concerned.
-        assert!(told.events.len() >= CALLERS * (ROUNDS - 2), "{} events", told.events.len());
+        let least = (CALLERS - callers_of_one) * (ROUNDS - 2);
+        assert!(told.events.len() >= least, "{} events", told.events.len());
         drop(workspace);
         check(&home, &disk.restart(), &told).unwrap_or_else(|error| panic!("at {at}: {error}"));
         check(&home, &disk.lose_power(at), &told)
@@ -420,9 +471,11 @@ fn callers_are_answered_though_one_of_them_panics_over_a_decision() {
 fn events_of_many_callers_that_were_not_synced_are_missed() {
     let home = SimHome::new();
     let lie = |op, _| if op == Op::SyncData { DiskFault::Lie } else { DiskFault::None };
-    let caught = run_writing(&home, Told::write_together, 0..8, lie);
-    let error = caught.expect_err("a sync could be left out, and nobody would notice");
-    assert!(SIGNS_OF_LOSS.iter().any(|sign| error.contains(sign)), "{error}");
+    for crowd in CROWDS {
+        let caught = run_writing(&home, crowd, 0..8, lie);
+        let error = caught.expect_err("a sync could be left out, and nobody would notice");
+        assert!(SIGNS_OF_LOSS.iter().any(|sign| error.contains(sign)), "{error}");
+    }
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use countersign_runtime::Environment;
 
+use super::callers::editor;
 use super::clock::{Clock, median_of_both, per_second, time};
-use super::home::{Caller, Home, begin};
+use super::home::{Home, begin};
 use super::{Measured, Target};
 
 const ROUNDS: u32 = 80;
@@ -18,11 +19,11 @@ pub(super) fn measure() -> Result<Vec<Measured>, String> {
     let home = Home::new("append-one")?;
     let workspace = home.init(Environment::system())?;
     let recording = begin(&workspace)?;
-    let mut caller = Caller::new(&recording)?;
+    let mut caller = editor(&recording)?;
     let ledger = workspace.trace_file(recording.id());
     let length = || std::fs::metadata(&ledger).map(|found| found.len()).map_err(|e| e.to_string());
     let before = length()?;
-    caller.write(EVENTS)?;
+    caller.write(&recording, EVENTS as u64)?;
     let line_bytes = usize::try_from(length()? - before).unwrap_or_default() / EVENTS;
 
     let mut raw = File::create(ledger.with_file_name("raw")).map_err(|error| error.to_string())?;
@@ -30,7 +31,7 @@ pub(super) fn measure() -> Result<Vec<Measured>, String> {
     line.push(b'\n');
     let (ours, bare) = median_of_both(
         ROUNDS,
-        || time(Clock::Wall, || caller.write(EVENTS)),
+        || time(Clock::Wall, || caller.write(&recording, EVENTS as u64)),
         || write_bare(&mut raw, &line),
     )?;
     Ok(vec![Measured {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use countersign_format::hash::Hash;
 use countersign_format::key::SecretKey;
+use countersign_runtime::keyring::SigningKey;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::home::Home;
@@ -20,8 +21,9 @@ const LARGE_BYTES: usize = 1 << 20;
 /// Rates that nothing which does the same work can pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bounds {
-    /// Signatures made a second on one core.
+    /// Signatures made a second on one core, by the library that verifies and by the one that signs.
     pub(super) sign: f64,
+    pub(super) sign_ours: f64,
     /// Signatures strictly verified a second, on one core and on all.
     pub(super) strict_one: f64,
     pub(super) strict_all: f64,
@@ -35,6 +37,7 @@ pub(super) struct Bounds {
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     sign: Vec<f64>,
+    sign_ours: Vec<f64>,
     strict_one: Vec<f64>,
     strict_all: Vec<f64>,
     sha256: Vec<f64>,
@@ -48,6 +51,11 @@ impl Turns {
         let message = vec![b'x'; EVENT_BYTES];
         self.sign.push(rate(|| {
             std::hint::black_box(secret.sign(std::hint::black_box(&message)));
+            Ok(())
+        })?);
+        let ours = SigningKey::from_seed(&[7; 32]).map_err(|error| error.to_string())?;
+        self.sign_ours.push(rate(|| {
+            std::hint::black_box(ours.sign(std::hint::black_box(&message)));
             Ok(())
         })?);
         let large = vec![b'x'; LARGE_BYTES];
@@ -65,6 +73,7 @@ impl Turns {
     pub(super) fn median(mut self) -> Result<Bounds, String> {
         Ok(Bounds {
             sign: median(&mut self.sign)?,
+            sign_ours: median(&mut self.sign_ours)?,
             strict_one: median(&mut self.strict_one)?,
             strict_all: median(&mut self.strict_all)?,
             sha256: median(&mut self.sha256)?,

@@ -11,17 +11,16 @@ use countersign_runtime::Environment;
 use countersign_runtime::disk::{Access, Disk, DiskError, DiskFile, OsDisk, Stat};
 use countersign_runtime::watch::{Signal, WatchSource};
 
+use super::callers::{Crowd, editor, write_together};
 use super::clock::{Clock, time};
-use super::home::{Caller, Home, begin, write_together};
+use super::home::{Home, begin};
 use super::{Measured, Target};
 
-const SHORT_EVENTS: usize = 1_000;
-const LONG_EVENTS: usize = 200_000;
+const SHORT_EVENTS: u64 = 1_000;
+const LONG_EVENTS: u64 = 200_000;
 /// How many are appended to each, in turns.
 const APPENDS: usize = 2_000;
 const TURN: usize = 50;
-/// Threads that make a trace long.
-const THREADS: usize = 64;
 
 pub(super) fn measure() -> Result<Vec<Measured>, String> {
     let syncs = Arc::new(AtomicU64::new(0));
@@ -34,15 +33,15 @@ pub(super) fn measure() -> Result<Vec<Measured>, String> {
         begin(&workspace)
     });
     let (short, long) = (short?, long?);
-    write_together(&short, THREADS, SHORT_EVENTS / THREADS)?;
-    write_together(&long, THREADS, LONG_EVENTS / THREADS)?;
+    write_together(&short, Crowd::WITH_ENVOYS, SHORT_EVENTS)?;
+    write_together(&long, Crowd::WITH_ENVOYS, LONG_EVENTS)?;
 
     let mut costs = [Cost::default(), Cost::default()];
-    let mut callers = [Caller::new(&short)?, Caller::new(&long)?];
+    let mut callers = [(&short, editor(&short)?), (&long, editor(&long)?)];
     for _ in 0..APPENDS / TURN {
-        for (cost, caller) in costs.iter_mut().zip(&mut callers) {
+        for (cost, (recording, caller)) in costs.iter_mut().zip(&mut callers) {
             let before = syncs.load(Ordering::Relaxed);
-            cost.computing += time(Clock::Thread, || caller.write(TURN))?;
+            cost.computing += time(Clock::Thread, || caller.write(recording, TURN as u64))?;
             cost.syncs += syncs.load(Ordering::Relaxed) - before;
         }
     }

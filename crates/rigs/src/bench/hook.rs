@@ -14,17 +14,16 @@ use countersign_runtime::agent_sessions::AgentSession;
 use countersign_runtime::secrets::Redactor;
 use serde_json::{Value, json};
 
+use super::callers::{Crowd, write_together};
 use super::clock::{Clock, median_of_both, milliseconds, time};
-use super::home::{Home, told, write_together};
+use super::home::{Home, told};
 use super::mcp::{Bare, Syncs};
 use super::{Measured, Target};
 use crate::product;
 
 const ROUNDS: u32 = 40;
 /// Events that the recording has before the hooks.
-const EVENTS: usize = 100_000;
-/// Threads that make it long.
-const THREADS: usize = 64;
+const EVENTS: u64 = 100_000;
 /// What a hook may take beyond its syncs.
 const MILLISECONDS_MAX: f64 = 15.0;
 const SESSION: &str = "bench";
@@ -90,7 +89,7 @@ impl Client {
             .map_err(|error| told(&error))?;
         let id = runtime.open().map_err(|error| told(&error))?;
         let recording = workspace.recording(id).map_err(|error| told(&error))?;
-        write_together(&recording, THREADS, EVENTS / THREADS)?;
+        write_together(&recording, Crowd::WITH_ENVOYS, EVENTS)?;
         Ok(Self { home })
     }
 

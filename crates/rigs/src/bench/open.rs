@@ -7,19 +7,18 @@ use countersign_format::id::Ulid;
 use countersign_protocol::recording::RecordingCommand;
 use countersign_runtime::Environment;
 
+use super::callers::{Crowd, write_together};
 use super::clock::{Clock, best_of_both, milliseconds, time};
-use super::home::{Home, begin, told, write_together};
+use super::home::{Home, begin, told};
 use super::{Measured, Target};
 
 const ROUNDS: u32 = 24;
-const SHORT_EVENTS: usize = 10;
-const LONG_EVENTS: usize = 100_000;
-/// Threads that make a trace long.
-const THREADS: usize = 64;
+const SHORT_EVENTS: u64 = 10;
+const LONG_EVENTS: u64 = 100_000;
 
 pub(super) fn measure() -> Result<Vec<Measured>, String> {
-    let short = Trace::new("open-short", 1, SHORT_EVENTS)?;
-    let long = Trace::new("open-long", THREADS, LONG_EVENTS / THREADS)?;
+    let short = Trace::new("open-short", SHORT_EVENTS)?;
+    let long = Trace::new("open-long", LONG_EVENTS)?;
     let (long, short) = best_of_both(ROUNDS, || long.add_one(), || short.add_one())?;
     Ok(vec![Measured {
         name: "open",
@@ -37,10 +36,10 @@ struct Trace {
 }
 
 impl Trace {
-    fn new(name: &str, threads: usize, each: usize) -> Result<Self, String> {
+    fn new(name: &str, events: u64) -> Result<Self, String> {
         let home = Home::new(name)?;
         let recording = begin(&home.init(Environment::system())?)?;
-        write_together(&recording, threads, each)?;
+        write_together(&recording, Crowd::WITH_ENVOYS, events)?;
         Ok(Self { id: recording.id(), home })
     }
 

@@ -331,6 +331,7 @@ pub(super) mod tests {
     pub(in super::super) fn example() -> Comparison {
         let bounds = Bounds {
             sign: 40_000.0,
+            sign_ours: 70_000.0,
             strict_one: 20_000.0,
             strict_all: 40_000.0,
             sha256: 1_500.0,

@@ -7,6 +7,7 @@
 mod file;
 pub(crate) mod files;
 mod seal;
+mod signing;
 
 use std::ffi::OsString;
 use std::io;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use countersign_format::hash::Hash;
 use countersign_format::id::is_name;
-use countersign_format::key::{KEY_BYTES, KeyId, PublicKey, SecretKey};
+use countersign_format::key::{KEY_BYTES, KeyId, PublicKey};
 use countersign_format::role::Role;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -27,6 +28,7 @@ pub use seal::{
     ARGON2_LANES, ARGON2_LANES_MAX, ARGON2_MEMORY_KIB, ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES,
     ARGON2_PASSES_MAX,
 };
+pub use signing::SigningKey;
 
 /// Bytes of one key file.
 pub const KEY_FILE_BYTES_MAX: usize = 16 << 10;
@@ -154,6 +156,12 @@ pub enum KeyringError {
     /// The cipher failed, which it does only for inputs that are far longer.
     #[error("cannot seal the private key")]
     Sealing,
+    /// Two libraries do not see the same key in one seed, which none ever did.
+    #[error("the private key `{key_id}` cannot be used to sign")]
+    Unusable {
+        /// The key.
+        key_id: KeyId,
+    },
     /// No random bytes.
     #[error("cannot draw random bytes")]
     Random(#[source] io::Error),
@@ -251,9 +259,9 @@ impl Keyring {
         config: &Path,
         agent_id: &str,
         random: &mut Random<'_>,
-    ) -> Result<(Self, SecretKey), KeyringError> {
+    ) -> Result<(Self, SigningKey), KeyringError> {
         let seed = draw_seed(random)?;
-        let secret = SecretKey::from_seed(&seed);
+        let secret = SigningKey::from_seed(&seed)?;
         let keyring = Self::new(config, secret.public_key().fingerprint());
         let key = NewKey { agent_id, purpose: Purpose::Root, roles: &[Role::Recorder] };
         keyring.store_new(key, &seed, &secret.public_key())?;
@@ -274,12 +282,12 @@ impl Keyring {
         &self,
         key: NewKey<'_>,
         random: &mut Random<'_>,
-    ) -> Result<SecretKey, KeyringError> {
+    ) -> Result<SigningKey, KeyringError> {
         if key.purpose == Purpose::Root {
             return Err(KeyringError::SecondRoot { root: self.root });
         }
         let seed = draw_seed(random)?;
-        let secret = SecretKey::from_seed(&seed);
+        let secret = SigningKey::from_seed(&seed)?;
         self.store_new(key, &seed, &secret.public_key())?;
         Ok(secret)
     }
@@ -313,10 +321,10 @@ impl Keyring {
     ///
     /// # Errors
     /// If there is no such key, its file must not be used, or it is protected.
-    pub fn load(&self, key_id: KeyId) -> Result<SecretKey, KeyringError> {
+    pub fn load(&self, key_id: KeyId) -> Result<SigningKey, KeyringError> {
         let file = self.read(key_id)?;
         match &file.stored {
-            Stored::Plain(seed) => Ok(SecretKey::from_seed(seed)),
+            Stored::Plain(seed) => SigningKey::from_seed(seed),
             Stored::Sealed(_) => Err(KeyringError::Protected { key_id }),
         }
     }
@@ -330,8 +338,8 @@ impl Keyring {
         &self,
         key_id: KeyId,
         passphrase: &str,
-    ) -> Result<SecretKey, KeyringError> {
-        self.open_sealed(key_id, passphrase).map(|(_, seed)| SecretKey::from_seed(&seed))
+    ) -> Result<SigningKey, KeyringError> {
+        self.open_sealed(key_id, passphrase).and_then(|(_, seed)| SigningKey::from_seed(&seed))
     }
 
     /// Puts the seed of a key under `passphrase`.

@@ -14,8 +14,9 @@ use countersign_format::time::Timestamp;
 use countersign_protocol::chain::Chain;
 use countersign_protocol::{Act, Context, State};
 
+use super::seat::Address;
 use super::sheaf::given_up;
-use super::{COMMAND_BYTES_MAX, News, Party, Seat, WriteError, Writer, lock, share};
+use super::{COMMAND_BYTES_MAX, Job, Party, WriteError, Writer, lock, share};
 use crate::replica::Replica;
 use crate::store::LedgerId;
 
@@ -59,7 +60,7 @@ pub(super) enum Entry {
 /// What was decided for one command.
 #[derive(Debug)]
 pub(super) struct Decided {
-    pub(super) seat: Arc<Seat>,
+    pub(super) to: Address,
     pub(super) entries: Result<Vec<Entry>, WriteError>,
     /// Whether the ledger ends with it.
     pub(super) ends: bool,
@@ -73,7 +74,7 @@ pub(super) struct Drawn(pub(super) VecDeque<Decided>);
 impl Drawn {
     pub(super) fn fail(mut self, error: &WriteError) {
         for decided in self.0.drain(..) {
-            decided.seat.tell(News::Answer(Err(share(error))));
+            decided.to.tell(Err(share(error)));
         }
     }
 }
@@ -81,17 +82,17 @@ impl Drawn {
 impl Drop for Drawn {
     fn drop(&mut self) {
         for decided in self.0.drain(..) {
-            decided.seat.tell(News::Answer(Err(given_up())));
+            decided.to.tell(Err(given_up()));
         }
     }
 }
 
 /// A caller whose command is being decided by somebody else.
-struct Owed<'a>(&'a Seat);
+struct Owed<'a>(&'a Address);
 
 impl Drop for Owed<'_> {
     fn drop(&mut self) {
-        self.0.tell(News::Answer(Err(given_up())));
+        self.0.tell(Err(given_up()));
     }
 }
 
@@ -181,16 +182,12 @@ impl<S: State> Writer<S> {
 
     /// Decides a command, if the desk is open, and leaves its events to who leads. Otherwise gives it
     /// back.
-    pub(super) fn decide_at_desk(
-        &self,
-        command: S::Command,
-        seat: &Arc<Seat>,
-    ) -> Option<S::Command> {
+    pub(super) fn decide_at_desk(&self, job: Job<S>) -> Option<Job<S>> {
         let mut slot = lock(&self.desk);
         if !slot.open {
-            return Some(command);
+            return Some(job);
         }
-        let decided = self.use_desk(&mut slot, command, seat);
+        let decided = self.use_desk(&mut slot, job);
         let mut queue = lock(&self.queue);
         queue.drawn.0.push_back(decided);
         let wakes = std::mem::take(&mut queue.listens);
@@ -203,24 +200,24 @@ impl<S: State> Writer<S> {
     }
 
     /// Decides a command for somebody else, who is told should that panic.
-    pub(super) fn decide_for(&self, command: S::Command, seat: &Arc<Seat>) {
+    pub(super) fn decide_for(&self, job: Job<S>) {
         let mut slot = lock(&self.desk);
-        let owed = Owed(seat);
-        let decided = self.use_desk(&mut slot, command, seat);
+        let to = job.to.clone();
+        let owed = Owed(&to);
+        let decided = self.use_desk(&mut slot, job);
         std::mem::forget(owed);
         lock(&self.queue).drawn.0.push_back(decided);
     }
 
-    fn use_desk(&self, slot: &mut Slot<S>, command: S::Command, seat: &Arc<Seat>) -> Decided {
-        let seat = Arc::clone(seat);
+    fn use_desk(&self, slot: &mut Slot<S>, Job { command, to }: Job<S>) -> Decided {
         let Some(mut desk) = slot.desk.take() else {
-            return Decided { seat, entries: Err(given_up()), ends: true };
+            return Decided { to, entries: Err(given_up()), ends: true };
         };
         let entries = self.decide(&mut desk, command);
         let ends = desk.state.ended().is_some();
         slot.open &= !ends;
         slot.desk = Some(desk);
-        Decided { seat, entries, ends }
+        Decided { to, entries, ends }
     }
 
     /// Decides one command and draws up its events; on refusal nothing has changed.

@@ -5,11 +5,15 @@ use std::sync::mpsc::SyncSender;
 
 use countersign_format::event::Event;
 
-use super::{News, Recorded, Seat, WriteError, share};
+use super::seat::{Address, Engaged, Seat};
+use super::{Recorded, WriteError, share};
 use crate::store::{Batch, Head, LedgerId};
 
-/// What became of one command, and who waits for it.
-type Answer = (Arc<Seat>, Result<Vec<Event>, WriteError>);
+/// So many are asked whether they can go to the disk, each time that something was signed.
+const SEATS_ASKED: usize = 64;
+
+/// What one command brought, and who waits for it.
+type Outcome = (Address, Result<Vec<Event>, WriteError>);
 
 /// Lines that are signed, on their way to the disk.
 #[derive(Debug)]
@@ -61,35 +65,39 @@ impl Sheaf {
 /// Callers that do not know yet what became of their commands. Should whoever has them panic, they
 /// are told at least that: they would otherwise wait for ever.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(pub(super) Vec<Answer>);
+pub(super) struct Waiting(pub(super) Vec<Outcome>);
 
 impl Waiting {
     pub(super) fn tell(mut self, log_lag: Option<&WriteError>) {
-        for (seat, answer) in self.0.drain(..) {
-            let answer = answer.map(|events| Recorded { events, log_lag: log_lag.map(share) });
-            seat.tell(News::Answer(answer));
+        for (to, outcome) in self.0.drain(..) {
+            to.tell(outcome.map(|events| Recorded { events, log_lag: log_lag.map(share) }));
         }
     }
 
     /// Tells them that nothing was recorded. Those that were refused as well: what spoke against them may
     /// be among what was not.
     pub(super) fn fail(mut self, error: &WriteError) {
-        for (seat, _) in self.0.drain(..) {
-            seat.tell(News::Answer(Err(share(error))));
+        for (to, _) in self.0.drain(..) {
+            to.tell(Err(share(error)));
         }
     }
 
-    /// One that is not `leader`.
-    pub(super) fn other_than(&self, leader: &Arc<Seat>) -> Option<Arc<Seat>> {
-        let seats = self.0.iter().map(|(seat, _)| seat);
-        seats.into_iter().find(|seat| !Arc::ptr_eq(seat, leader)).map(Arc::clone)
+    /// One of their threads that is not `leader`'s and has nothing else to do.
+    pub(super) fn engage_other_than(&self, leader: &Arc<Seat>) -> Option<Engaged> {
+        let mut asked = leader;
+        self.0.iter().take(SEATS_ASKED).find_map(|(Address { seat, .. }, _)| {
+            // Commands of one thread follow each other.
+            let again = Arc::ptr_eq(seat, asked) || Arc::ptr_eq(seat, leader);
+            asked = seat;
+            if again { None } else { seat.engage() }
+        })
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        for (seat, _) in self.0.drain(..) {
-            seat.tell(News::Answer(Err(given_up())));
+        for (to, _) in self.0.drain(..) {
+            to.tell(Err(given_up()));
         }
     }
 }

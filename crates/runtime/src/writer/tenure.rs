@@ -12,8 +12,9 @@ use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::State;
 
 use super::desk::{Decided, Desk, Drawn, Entry};
+use super::seat::{Duty, Engaged, Seat};
 use super::sheaf::{Landed, Landing, Sheaf, Waiting, given_up};
-use super::{BATCH_BYTES, Commit, Job, Lent, News, Seat, WriteError, Writer, lock, share};
+use super::{BATCH_BYTES, Commit, Job, Lent, WriteError, Writer, lock, share};
 use crate::replica::Replica;
 use crate::store::{Batch, Ledgers as _};
 
@@ -39,7 +40,7 @@ struct Taken<S: State>(VecDeque<Job<S>>);
 impl<S: State> Taken<S> {
     fn fail(mut self, error: &WriteError) {
         for job in self.0.drain(..) {
-            job.seat.tell(News::Answer(Err(share(error))));
+            job.to.tell(Err(share(error)));
         }
     }
 }
@@ -47,7 +48,7 @@ impl<S: State> Taken<S> {
 impl<S: State> Drop for Taken<S> {
     fn drop(&mut self) {
         for job in self.0.drain(..) {
-            job.seat.tell(News::Answer(Err(given_up())));
+            job.to.tell(Err(given_up()));
         }
     }
 }
@@ -87,7 +88,7 @@ enum End<S> {
     /// Nothing is left but to append what is signed; this is the state then.
     Done(Box<dyn Batch>, S),
     /// This one is to go on.
-    Passed(Arc<Seat>),
+    Passed(Engaged),
 }
 
 /// Who leads: the writer, its own seat, and how many sheaves it has sent.
@@ -121,7 +122,7 @@ impl<S: State> Tenure<S> {
             };
             if let Some(courier) = self.courier(signed, leader) {
                 let sheaf = self.pack(batch, leader.writer);
-                courier.tell(News::Flush(Box::new(sheaf)));
+                courier.charge(Duty::Carry(Box::new(sheaf)));
                 leader.led += 1;
             } else if signed {
                 self.batch = Some(batch);
@@ -140,16 +141,21 @@ impl<S: State> Tenure<S> {
 
     /// Who is to go on in place of a leader who has led for a while, and whose own command is done:
     /// it would otherwise be the only one that waits for all the others.
-    fn next_leader(&self, leader: &Leader<'_, S>) -> Option<Arc<Seat>> {
+    fn next_leader(&self, leader: &mut Leader<'_, S>) -> Option<Engaged> {
         if leader.led < SHEAVES_LED {
             return None;
         }
         let next = match (self.drawn.0.front(), self.jobs.0.front()) {
-            (Some(decided), _) => &decided.seat,
-            (None, Some(job)) => &job.seat,
+            (Some(decided), _) => &decided.to.seat,
+            (None, Some(job)) => &job.to.seat,
             (None, None) => return None,
         };
-        leader.seat.has_news().then(|| Arc::clone(next))
+        let next = leader.seat.has_answer().then(|| next.engage())?;
+        if next.is_none() {
+            // It is busy, or its own seat: somebody else may be asked after some more.
+            leader.led = 0;
+        }
+        next
     }
 
     /// Whether more may be decided in this tenure than was taken at its beginning, and be sent.
@@ -180,7 +186,7 @@ impl<S: State> Tenure<S> {
             // Those who cannot decide for themselves have waited longest; theirs comes behind what is
             // decided already.
             if let Some(job) = self.next_job(writer) {
-                writer.decide_for(job.command, &job.seat);
+                writer.decide_for(job);
             }
             std::mem::swap(&mut self.drawn, &mut lock(&writer.queue).drawn);
         }
@@ -196,18 +202,18 @@ impl<S: State> Tenure<S> {
 
     /// Signs what one command brings.
     fn sign(&mut self, decided: Decided) {
-        let Decided { seat, entries, ends } = decided;
+        let Decided { to, entries, ends } = decided;
         self.ended |= ends;
         let (signed, lines) = (&mut self.signed, &mut self.lines);
         let sign = |entries: Vec<Entry>| {
             entries.into_iter().map(|entry| entry.sign_behind(signed, lines)).collect()
         };
-        self.waiting.0.push((seat, entries.map(sign)));
+        self.waiting.0.push((to, entries.map(sign)));
     }
 
     /// Who takes what is signed to the disk, if that is to be done now: when there are enough of them
     /// and more to sign meanwhile. After a first sheaf more is always about to come.
-    fn courier(&self, signed: bool, leader: &Leader<'_, S>) -> Option<Arc<Seat>> {
+    fn courier(&self, signed: bool, leader: &Leader<'_, S>) -> Option<Engaged> {
         let sent = self.sheaves_left < SHEAVES_MAX;
         let enough = !self.has_room() || self.waiting.0.len() >= SHEAF_MIN || (sent && !signed);
         if !enough || self.lines.is_empty() || !self.goes_on() {
@@ -217,7 +223,7 @@ impl<S: State> Tenure<S> {
             || !self.jobs.0.is_empty()
             || !self.drawn.0.is_empty()
             || (signed && lock(&leader.writer.queue).has_work());
-        self.waiting.other_than(leader.seat).filter(|_| more)
+        if more { self.waiting.engage_other_than(leader.seat) } else { None }
     }
 
     /// What is signed, to be taken to the disk.
@@ -349,7 +355,7 @@ impl<S: State> Writer<S> {
                 lock(&self.queue).tenure = Some(tenure);
                 // From here on it is the other one's.
                 turn.pass_on();
-                next.tell(News::Lead);
+                next.charge(Duty::Lead);
                 return;
             }
             Ok(End::Done(batch, state)) => Ok((batch, state)),
@@ -478,8 +484,10 @@ impl<S: State> Writer<S> {
 
     fn hand_over(&self) {
         let mut queue = lock(&self.queue);
-        match queue.waiting.first() {
-            Some(next) => next.seat.tell(News::Lead),
+        let next = queue.waiting.iter().find_map(|job| job.to.seat.engage());
+        match next {
+            Some(next) => next.charge(Duty::Lead),
+            // Whoever comes back for an answer finds the lead free.
             None => queue.led = false,
         }
     }

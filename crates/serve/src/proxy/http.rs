@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use ureq::http::{HeaderName, HeaderValue, Response, Uri};
+use ureq::tls::TlsConfig;
 use ureq::{Agent, Body};
 
 use super::SERVER_LINE_MAX;
@@ -190,6 +191,12 @@ impl Drop for Post {
     }
 }
 
+/// TLS with the library that signs, so that one of them is trusted and built instead of two.
+fn tls() -> TlsConfig {
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(provider)).build()
+}
+
 impl HttpUpstream {
     pub(super) fn new(target: &HttpTarget) -> io::Result<Self> {
         let agent = Agent::config_builder()
@@ -198,6 +205,7 @@ impl HttpUpstream {
             .max_redirects_will_error(false)
             .timeout_connect(Some(REACH_PATIENCE))
             .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
+            .tls_config(tls())
             .build();
         let session = Mutex::default();
         let line = Arc::new(HttpLine { agent: agent.into(), target: target.clone(), session });

@@ -8,13 +8,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use countersign_format::event::EventRef;
 use countersign_format::hash::Hash;
 use countersign_protocol::recording::RecordingCommand;
 use countersign_runtime::{Environment, Recording, Workspace};
 use serde_json::{Value, json};
 
 use super::Verified;
+use crate::bench::callers::{Caller, Crowd, record_together};
 use crate::bench::home::{begin, told};
 use crate::bench::long::LongRecording;
 use crate::bench::verify;
@@ -24,8 +24,8 @@ use xtask::place::succeed;
 
 /// Records whose cost is told apart, at the beginning and at the end.
 const CHUNK: u64 = 1_000;
-/// Callers that record together.
-const CROWD: usize = 64;
+/// Calls between two of one agent: more than there are agents.
+const APART: u64 = 64;
 /// Records of a store that is attacked.
 const SMALL: u64 = 300;
 const SHARED: u64 = 100;
@@ -38,11 +38,16 @@ pub(crate) fn drive(order: &[&str]) -> Result<(), Failure> {
     let unknown = || Failure::Usage(format!("a driver is not told `{}`", order.join(" ")));
     let count = |text: &str| text.parse::<u64>().map_err(|_| unknown());
     let [callers, order @ ..] = order else { return Err(unknown()) };
-    let threads = if *callers == "crowd" { CROWD } else { 1 };
+    let crowd = match *callers {
+        "one" => Crowd::ONE,
+        "crowd" => Crowd::WITH_ENVOYS,
+        "threads" => Crowd::ON_THREADS,
+        _ => return Err(unknown()),
+    };
     let mut answer = match order {
         ["record", records, place, limit] => {
             let limit = Duration::from_secs(count(limit)?);
-            record(Path::new(place), threads, count(records)?, limit)?
+            record(Path::new(place), crowd, count(records)?, limit)?
         }
         ["fill", records, place] => fill(Path::new(place), count(records)?)?,
         ["attack", name, place] => attack(name, Path::new(place))?,
@@ -73,66 +78,19 @@ fn arguments(number: u64, story: &str) -> String {
     .to_string()
 }
 
-/// An agent that uses one tool after the other: intends, starts, completes.
-struct Agent<'a> {
-    recording: &'a Recording,
-    story: &'a str,
-    number: u64,
-    call: Call,
-}
-
-enum Call {
-    None,
-    Intended(EventRef),
-    Started(EventRef),
-}
-
-impl<'a> Agent<'a> {
-    const fn new(recording: &'a Recording, story: &'a str, number: u64) -> Self {
-        Self { recording, story, number, call: Call::None }
-    }
-
-    /// Records one event.
-    fn step(&mut self) -> Result<(), String> {
-        let command = match &self.call {
-            Call::None => {
-                let arguments = arguments(self.number, self.story);
-                RecordingCommand::Intend {
-                    tool_name: "edit_file".to_owned(),
-                    input_hash: Hash::of(arguments.as_bytes()),
-                    safety_classification: "standard".to_owned(),
-                    justification: arguments,
-                    artifacts: Vec::new(),
-                }
-            }
-            Call::Intended(intent) => RecordingCommand::Start { intent: intent.clone() },
-            Call::Started(execution) => RecordingCommand::Complete {
-                execution: execution.clone(),
-                exit_status: 0,
-                artifacts: Vec::new(),
-            },
-        };
-        let recorded = self.recording.submit(command).map_err(|error| told(&error))?;
-        if let Some(lag) = recorded.log_lag {
-            return Err(told(&lag));
+/// An agent whose every call edits a file with other arguments.
+fn agent(story: &str, mut number: u64) -> Caller<impl FnMut() -> RecordingCommand> {
+    Caller::new(move || {
+        let arguments = arguments(number, story);
+        number += APART;
+        RecordingCommand::Intend {
+            tool_name: "edit_file".to_owned(),
+            input_hash: Hash::of(arguments.as_bytes()),
+            safety_classification: "standard".to_owned(),
+            justification: arguments,
+            artifacts: Vec::new(),
         }
-        let event = recorded.events.first().ok_or("no event")?;
-        let reference =
-            EventRef { event_id: event.event_id.clone(), seq: event.seq.unwrap_or_default() };
-        self.call = match self.call {
-            Call::None => Call::Intended(reference),
-            Call::Intended(_) => Call::Started(reference),
-            Call::Started(_) => {
-                self.number += CROWD as u64;
-                Call::None
-            }
-        };
-        Ok(())
-    }
-
-    fn steps(&mut self, count: u64) -> Result<(), String> {
-        (0..count).try_for_each(|_| self.step())
-    }
+    })
 }
 
 fn init(place: &Path) -> Result<Workspace, String> {
@@ -142,10 +100,10 @@ fn init(place: &Path) -> Result<Workspace, String> {
         .map_err(|error| told(&error))
 }
 
-fn record(place: &Path, threads: usize, count: u64, limit: Duration) -> Result<Value, String> {
+fn record(place: &Path, crowd: Crowd, count: u64, limit: Duration) -> Result<Value, String> {
     let workspace = init(place)?;
     let recording = begin(&workspace)?;
-    let (marks, seconds) = write(&recording, threads, count, limit)?;
+    let (marks, seconds) = write(&recording, crowd, count, limit)?;
     let records = marks.last().map_or(0, |&(records, _)| records);
     let cost: Vec<f64> = marks
         .windows(2)
@@ -164,38 +122,34 @@ fn record(place: &Path, threads: usize, count: u64, limit: Duration) -> Result<V
 /// How far it was at which time, every thousand records, and how long all of it took.
 type Course = (Vec<(u64, f64)>, f64);
 
-/// Records with so many threads at once.
+/// Records with many callers at once.
 fn write(
     recording: &Recording,
-    threads: usize,
+    crowd: Crowd,
     count: u64,
     limit: Duration,
 ) -> Result<Course, String> {
-    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (begun, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let start = Instant::now();
     let marks = Mutex::new(vec![(0, 0.0)]);
-    let work = |thread: u64| -> Result<(), String> {
-        let mut agent = Agent::new(recording, "a", thread);
-        while !stop.load(Ordering::Relaxed) {
-            agent.step()?;
-            let now = done.fetch_add(1, Ordering::Relaxed) + 1;
-            if now.is_multiple_of(CHUNK) || now == count {
-                let elapsed = start.elapsed();
-                marks.lock().map_err(|_| "a thread panicked")?.push((now, elapsed.as_secs_f64()));
-                stop.fetch_or(now >= count || elapsed > limit, Ordering::Relaxed);
-            }
+    // Asked before each event: what was asked for before is durable, but for one of each caller.
+    let more = || {
+        let now = begun.fetch_add(1, Ordering::Relaxed);
+        if now > 0 && (now.is_multiple_of(CHUNK) || now == count) {
+            let elapsed = start.elapsed();
+            marks.lock().map_err(|_| "a thread panicked")?.push((now, elapsed.as_secs_f64()));
+            stop.fetch_or(now >= count || elapsed > limit, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(!stop.load(Ordering::Relaxed))
     };
-    std::thread::scope(|scope| {
-        let work = &work;
-        let agents: Vec<_> =
-            (0..threads as u64).map(|thread| scope.spawn(move || work(thread))).collect();
-        agents.into_iter().try_for_each(|agent| agent.join().map_err(|_| "an agent panicked")?)
-    })?;
+    record_together(recording, crowd, |number| Ok(agent("a", number)), more)?;
+    let seconds = start.elapsed().as_secs_f64();
     let mut marks = marks.into_inner().map_err(|_| "a thread panicked")?;
     marks.sort_by_key(|&(records, _)| records);
-    let seconds = marks.last().map_or(0.0, |&(_, seconds)| seconds);
+    // The first event says only that there is a recording.
+    let records = recording.size().map_err(|error| told(&error))? - 1;
+    marks.retain(|&(so_far, _)| so_far < records);
+    marks.push((records, seconds));
     Ok((marks, seconds))
 }
 
@@ -203,7 +157,7 @@ fn write(
 fn fill(place: &Path, count: u64) -> Result<Value, String> {
     let workspace = init(place)?;
     let recording = begin(&workspace)?;
-    write(&recording, CROWD, count, Duration::MAX)?;
+    write(&recording, Crowd::WITH_ENVOYS, count, Duration::MAX)?;
     close(&workspace, &recording, place)?;
     Ok(json!({ "records": count, "calls": count.div_ceil(3), "seconds": 0.0, "stopped": false }))
 }
@@ -262,7 +216,7 @@ impl Store {
     }
 
     fn write(&self, events: u64, story: &str) -> Result<(), String> {
-        Agent::new(&self.recording, story, 0).steps(events)
+        agent(story, 0).write(&self.recording, events)
     }
 
     fn end(&self) -> Result<(), String> {
@@ -366,7 +320,7 @@ fn split(store: &Store, root: Hash) -> Result<Value, String> {
     let kept = store.keep()?;
     // The first one goes on honestly, which nobody may take for a fork.
     let more = begin(&store.workspace)?;
-    Agent::new(&more, "a", 0).steps(SMALL - KEPT)?;
+    agent("a", 0).write(&more, SMALL - KEPT)?;
     fork.write(SMALL - SHARED, "b")?;
     fork.end()?;
     let honest = store.holds(root, Some(&kept))?;
