@@ -26,7 +26,7 @@ pub(crate) use self::earlier::OpenPages;
 pub(crate) type LogWriter = Writer<LogState>;
 
 /// Entries after which a new snapshot is worth its while.
-const SNAPSHOT_EVERY: u64 = 64;
+const SNAPSHOT_EVERY: u64 = 16;
 /// Bytes of pages that nobody needs any more which are always borne.
 const PAGES_SLACK: u64 = 256 << 10;
 

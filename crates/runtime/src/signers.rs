@@ -20,11 +20,13 @@ pub(crate) const ROOT_AGENT: &str = "root";
 pub(crate) struct Signers {
     keyring: Keyring,
     loaded: Mutex<BTreeMap<(KeyId, Role), Arc<Party>>>,
+    /// Recorder keys whose files were seen. What one signed does not change when its file goes.
+    recorders: Mutex<BTreeMap<KeyId, PublicKey>>,
 }
 
 impl Signers {
     pub(crate) fn new(keyring: Keyring) -> Self {
-        Self { keyring, loaded: Mutex::default() }
+        Self { keyring, loaded: Mutex::default(), recorders: Mutex::default() }
     }
 
     pub(crate) const fn keyring(&self) -> &Keyring {
@@ -91,8 +93,17 @@ impl Signers {
 
     /// The public half of a recorder key of this workspace.
     pub(crate) fn recorder_public(&self, key_id: &str) -> Option<PublicKey> {
-        let entry = self.keyring.entry(key_id.parse().ok()?).ok()?;
-        (entry.purpose == Purpose::Recorder).then_some(entry.public_key)
+        let id: KeyId = key_id.parse().ok()?;
+        let mut recorders = lock(&self.recorders);
+        if let Some(public) = recorders.get(&id) {
+            return Some(*public);
+        }
+        let entry = self.keyring.entry(id).ok()?;
+        if entry.purpose != Purpose::Recorder {
+            return None;
+        }
+        recorders.insert(id, entry.public_key);
+        Some(entry.public_key)
     }
 
     /// The recorder's own key.

@@ -10,8 +10,8 @@ use countersign_format::key::{PublicKey, Signature};
 use countersign_protocol::State;
 use countersign_protocol::chain::Chain;
 use countersign_protocol::log::LogState;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::disk::{Durability, replace_file};
 use crate::keyring::SigningKey;
@@ -24,8 +24,9 @@ const SNAPSHOT_BYTES_MAX: u64 = 64 << 20;
 /// Sets what is signed here apart from everything else that the recorder signs.
 const DOMAIN: &[u8] = b"countersign-snapshot\n";
 
+/// What is signed. Whoever asks for less than the state passes over it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Body {
+struct Body<S> {
     schema_version: String,
     state_version: u32,
     ledger: String,
@@ -33,15 +34,15 @@ struct Body {
     last_line: u64,
     first: Option<Hash>,
     chain: Chain,
-    state: Value,
+    state: S,
     /// The open traces of the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     open: Option<OpenPages>,
 }
 
+/// The first line of the file, before the body: who vouches for the body's bytes.
 #[derive(Debug, Serialize, Deserialize)]
-struct Snapshot {
-    body: Body,
+struct Voucher {
     key_id: String,
     signature: String,
 }
@@ -78,7 +79,6 @@ fn write<S: State>(
     open: Option<OpenPages>,
     key: &SigningKey,
 ) {
-    let Ok(state) = serde_json::to_value(&replica.state) else { return };
     let body = Body {
         schema_version: SCHEMA_VERSION.to_owned(),
         state_version: S::VERSION,
@@ -87,13 +87,16 @@ fn write<S: State>(
         last_line: replica.last_line.bytes,
         first: replica.first,
         chain: replica.chain.clone(),
-        state,
+        state: &replica.state,
         open,
     };
-    let Ok(signed) = serde_json::to_vec(&body) else { return };
-    let signature = key.sign(&message(&signed)).to_string();
-    let key_id = key.public_key().key_id().to_string();
-    let Ok(bytes) = serde_json::to_vec(&Snapshot { body, key_id, signature }) else { return };
+    let Ok(body) = serde_json::to_vec(&body) else { return };
+    let voucher = Voucher {
+        key_id: key.public_key().key_id().to_string(),
+        signature: key.sign(&message(&body)).to_string(),
+    };
+    let Ok(voucher) = serde_json::to_vec(&voucher) else { return };
+    let bytes = [&voucher, &b"\n"[..], &body].concat();
     let path = store.ledger_dir(ledger).join("snapshot");
     let _ = replace_file(&**store.disk(), &path, &bytes, Durability::Cached);
 }
@@ -118,13 +121,10 @@ pub(crate) fn load_log(
     Some((replica_of(body)?, open))
 }
 
-fn replica_of<S: State>(body: Body) -> Option<Replica<S>> {
-    if body.state_version != S::VERSION {
-        return None;
-    }
-    Some(Replica {
+fn replica_of<S: State>(body: Body<S>) -> Option<Replica<S>> {
+    (body.state_version == S::VERSION).then(|| Replica {
         chain: body.chain,
-        state: serde_json::from_value(body.state).ok()?,
+        state: body.state,
         head: Head::at(body.bytes),
         last_line: Head::at(body.last_line),
         durable: false,
@@ -138,15 +138,15 @@ pub(crate) fn load_chain(
     ledger: LedgerId,
     recorder: impl FnOnce(&str) -> Option<PublicKey>,
 ) -> Option<(Chain, Head, Head)> {
-    let body = body(store, ledger, recorder)?;
+    let body: Body<IgnoredAny> = body(store, ledger, recorder)?;
     Some((body.chain, Head::at(body.bytes), Head::at(body.last_line)))
 }
 
-fn body(
+fn body<S: DeserializeOwned>(
     store: &FileStore,
     ledger: LedgerId,
     recorder: impl FnOnce(&str) -> Option<PublicKey>,
-) -> Option<Body> {
+) -> Option<Body<S>> {
     let path = store.ledger_dir(ledger).join("snapshot");
     let file = store.disk().open(&path, crate::disk::Access::Read).ok()?;
     let len = file.stat().ok()?.len;
@@ -155,11 +155,12 @@ fn body(
     }
     let mut bytes = vec![0; usize::try_from(len).ok()?];
     let read = crate::disk::read_full(&*file, 0, &mut bytes).ok()?;
-    bytes.truncate(read);
-    let snapshot: Snapshot = serde_json::from_slice(&bytes).ok()?;
-    let signed = serde_json::to_vec(&snapshot.body).ok()?;
-    let signature: Signature = snapshot.signature.parse().ok()?;
-    recorder(&snapshot.key_id)?.verify(&message(&signed), &signature).ok()?;
-    let body = snapshot.body;
+    let end = bytes.iter().position(|&byte| byte == b'\n')?;
+    let (voucher, body) = (bytes.get(..end)?, bytes.get(end + 1..read)?);
+    let voucher: Voucher = serde_json::from_slice(voucher).ok()?;
+    let signature: Signature = voucher.signature.parse().ok()?;
+    // Nothing of the body is looked at before it is known whose it is.
+    recorder(&voucher.key_id)?.verify(&message(body), &signature).ok()?;
+    let body: Body<S> = serde_json::from_slice(body).ok()?;
     (body.ledger == ledger.to_string() && body.schema_version == SCHEMA_VERSION).then_some(body)
 }

@@ -443,9 +443,12 @@ fn claim(store: &FileStore) -> Result<Box<dyn DiskFile>, WorkspaceError> {
     Ok(file)
 }
 
+/// More than the first line of a log has; the store reads on where it is longer.
+const FIRST_LINE_BYTES: usize = 4 << 10;
+
 /// The first line of the log, without its line break.
 fn first_line(store: &FileStore) -> Result<Option<Vec<u8>>, StoreError> {
-    let mut lines = store.read(LedgerId::Log, Head::EMPTY, 1)?;
+    let mut lines = store.read(LedgerId::Log, Head::EMPTY, FIRST_LINE_BYTES)?;
     match lines.iter().position(|&byte| byte == b'\n') {
         Some(end) => {
             lines.truncate(end);

@@ -62,26 +62,21 @@ impl Long {
 /// The snapshot with its body changed, signed again with the key of this id if there is one.
 fn rewrite(long: &Long, change: impl FnOnce(&mut Value), key_id: Option<&str>) {
     let text = std::fs::read_to_string(long.snapshot()).unwrap();
-    let mut snapshot: Value = serde_json::from_str(&text).unwrap();
-    change(&mut snapshot["body"]);
-    if let Some(key_id) = key_id {
-        // The order of members in a snapshot is that of its own type, not of this value.
-        let (start, end) = (text.find("{\"schema").unwrap(), text.find(",\"key_id\"").unwrap());
-        let mut body = text[start..end].to_owned();
-        let version = |value: &Value| format!("\"state_version\":{value},");
-        let old: Value = serde_json::from_str(&body).unwrap();
-        body = body
-            .replace(&version(&old["state_version"]), &version(&snapshot["body"]["state_version"]));
-        let secret = long.home.workspace.keyring().load(key_id.parse().unwrap()).unwrap();
-        let hash = Hash::of(body.as_bytes());
-        let message = [b"countersign-snapshot\n", &hash.as_bytes()[..]];
-        let signature = secret.sign(&message.concat()).to_string();
-        let signed =
-            format!("{{\"body\":{body},\"key_id\":\"{key_id}\",\"signature\":\"{signature}\"}}");
-        std::fs::write(long.snapshot(), signed).unwrap();
-    } else {
-        std::fs::write(long.snapshot(), serde_json::to_vec(&snapshot).unwrap()).unwrap();
-    }
+    let (voucher, body) = text.split_once('\n').unwrap();
+    let mut body: Value = serde_json::from_str(body).unwrap();
+    change(&mut body);
+    let body = serde_json::to_string(&body).unwrap();
+    let voucher = match key_id {
+        Some(key_id) => {
+            let secret = long.home.workspace.keyring().load(key_id.parse().unwrap()).unwrap();
+            let hash = Hash::of(body.as_bytes());
+            let message = [b"countersign-snapshot\n", &hash.as_bytes()[..]].concat();
+            let signature = secret.sign(&message).to_string();
+            serde_json::json!({"key_id": key_id, "signature": signature}).to_string()
+        }
+        None => voucher.to_owned(),
+    };
+    std::fs::write(long.snapshot(), format!("{voucher}\n{body}")).unwrap();
 }
 
 #[test]
