@@ -168,6 +168,7 @@ impl Workspace {
             identity: Box::new(new.clone()),
             held,
         })?;
+        self.retire(old)?;
         Ok(new)
     }
 
@@ -181,7 +182,15 @@ impl Workspace {
             key_id: old.key_id.clone(),
             reason: countersign_format::text::to_nfc(reason),
             held,
-        })
+        })?;
+        self.retire(&old)
+    }
+
+    /// Has nothing built upon what a key signed that has just ended.
+    fn retire(&self, old: &AgentIdentity) -> Result<(), WorkspaceError> {
+        let key_id = old.key_id.parse();
+        let key_id = key_id.map_err(|_| WriteError::NoKey { who: old.agent_id.clone() })?;
+        Ok(self.keyring().retire(key_id)?)
     }
 
     fn with_traces_held(&self, command: impl Fn(Held) -> LogCommand) -> Result<(), WorkspaceError> {
@@ -240,7 +249,9 @@ impl Workspace {
     }
 
     fn chain_of(&self, ledger: LedgerId, batch: &dyn Batch) -> Result<Chain, WorkspaceError> {
-        let recorder = |key_id: &str| self.shared.signers.recorder_public(key_id);
+        let recorder = |key_id: &str| {
+            self.log_state(|log| self.shared.signers.active_recorder_public(log, key_id)).ok()?
+        };
         let (mut chain, mut head) = (Chain::default(), Head::EMPTY);
         if let Some((known, at, last_line)) = snapshot::load_chain(self.store(), ledger, recorder)
             && replica::ends_at(batch, last_line, at, known.head)?

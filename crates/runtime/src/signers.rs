@@ -20,7 +20,7 @@ pub(crate) const ROOT_AGENT: &str = "root";
 pub(crate) struct Signers {
     keyring: Keyring,
     loaded: Mutex<BTreeMap<(KeyId, Role), Arc<Party>>>,
-    /// Recorder keys whose files were seen. What one signed does not change when its file goes.
+    /// Recorder keys whose files were seen: a file's contents are bound to its name.
     recorders: Mutex<BTreeMap<KeyId, PublicKey>>,
 }
 
@@ -91,9 +91,13 @@ impl Signers {
         Ok(())
     }
 
-    /// The public half of a recorder key of this workspace.
+    /// The public half of a recorder key of this workspace, unless it was retired: it may be in other
+    /// hands since then, and what it signed is not built upon.
     pub(crate) fn recorder_public(&self, key_id: &str) -> Option<PublicKey> {
         let id: KeyId = key_id.parse().ok()?;
+        if self.keyring.is_retired(id).ok()? {
+            return None;
+        }
         let mut recorders = lock(&self.recorders);
         if let Some(public) = recorders.get(&id) {
             return Some(*public);
@@ -104,6 +108,12 @@ impl Signers {
         }
         recorders.insert(id, entry.public_key);
         Some(entry.public_key)
+    }
+
+    /// As [`Self::recorder_public`], if the log says that it is the one that is active.
+    pub(crate) fn active_recorder_public(&self, log: &LogState, key_id: &str) -> Option<PublicKey> {
+        let active = log.active_key(Role::Recorder)?;
+        (active.key_id == key_id).then(|| self.recorder_public(key_id))?
     }
 
     /// The recorder's own key.

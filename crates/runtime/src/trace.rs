@@ -185,14 +185,8 @@ impl<S: State> Host<S> for TraceHost {
     }
 
     fn fresh(&self) -> Replica<S> {
-        // A key that was retired may be in other hands: what it signed is not built upon.
-        let active = self
-            .log
-            .look(|log| log.state.active_key(Role::Recorder).map(|key| key.key_id.clone()))
-            .ok()
-            .flatten();
         let recorder = |key_id: &str| {
-            (active.as_deref() == Some(key_id)).then(|| self.signers.recorder_public(key_id))?
+            self.log.look(|log| self.signers.active_recorder_public(&log.state, key_id)).ok()?
         };
         let found: Option<Replica<S>> = snapshot::load(&self.store, self.ledger, recorder);
         let events = found.as_ref().map_or(0, |replica| replica.chain.events);

@@ -59,31 +59,45 @@ impl Long {
     }
 }
 
-/// The snapshot with its body changed, signed again with the key of this id if there is one.
-fn rewrite(long: &Long, change: impl FnOnce(&mut Value), key_id: Option<&str>) {
+/// The snapshot at `path` with its body changed, signed by the key of this id in the keyring of `signer`.
+fn rewrite_signed(
+    path: &Path,
+    change: impl FnOnce(&mut Value),
+    (signer, key_id): (&TestHome, &str),
+) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, body) = text.split_once('\n').unwrap();
+    let mut body: Value = serde_json::from_str(body).unwrap();
+    change(&mut body);
+    let body = serde_json::to_string(&body).unwrap();
+    let secret = signer.workspace.keyring().load(key_id.parse().unwrap()).unwrap();
+    let hash = Hash::of(body.as_bytes());
+    let message = [b"countersign-snapshot\n", &hash.as_bytes()[..]].concat();
+    let signature = secret.sign(&message).to_string();
+    let voucher = serde_json::json!({"key_id": key_id, "signature": signature}).to_string();
+    std::fs::write(path, format!("{voucher}\n{body}")).unwrap();
+}
+
+/// The snapshot with its body changed, under the signature that it had.
+fn rewrite(long: &Long, change: impl FnOnce(&mut Value)) {
     let text = std::fs::read_to_string(long.snapshot()).unwrap();
     let (voucher, body) = text.split_once('\n').unwrap();
     let mut body: Value = serde_json::from_str(body).unwrap();
     change(&mut body);
     let body = serde_json::to_string(&body).unwrap();
-    let voucher = match key_id {
-        Some(key_id) => {
-            let secret = long.home.workspace.keyring().load(key_id.parse().unwrap()).unwrap();
-            let hash = Hash::of(body.as_bytes());
-            let message = [b"countersign-snapshot\n", &hash.as_bytes()[..]].concat();
-            let signature = secret.sign(&message).to_string();
-            serde_json::json!({"key_id": key_id, "signature": signature}).to_string()
-        }
-        None => voucher.to_owned(),
-    };
     std::fs::write(long.snapshot(), format!("{voucher}\n{body}")).unwrap();
+}
+
+/// Whoever believes this does not know the intent that is to be started.
+fn forget_intents(body: &mut Value) {
+    body["state"]["intents"] = serde_json::json!({});
 }
 
 #[test]
 fn a_snapshot_that_fits_is_used() {
     let long = Long::new();
     let recorder = long.home.workspace.find_key("recorder").unwrap();
-    rewrite(&long, |_| {}, Some(&recorder.key_id));
+    rewrite_signed(&long.snapshot(), |_| {}, (&long.home, &recorder.key_id));
     // The last event is out of reach for whoever would read the ledger from its beginning.
     let path = long.home.workspace.trace_file(long.id);
     let whole = std::fs::read_to_string(&path).unwrap();
@@ -96,25 +110,99 @@ fn a_snapshot_that_fits_is_used() {
 #[test]
 fn an_edited_snapshot_is_thrown_away() {
     let long = Long::new();
-    rewrite(&long, |body| body["state"]["intents"] = serde_json::json!({}), None);
+    rewrite(&long, forget_intents);
     long.goes_on("state");
     let long = Long::new();
-    rewrite(&long, |body| body["chain"]["head"] = Hash::of(b"other").to_hex().into(), None);
+    rewrite(&long, |body| body["chain"]["head"] = Hash::of(b"other").to_hex().into());
     long.goes_on("head");
     let long = Long::new();
-    rewrite(&long, |body| body["chain"]["events"] = 7.into(), None);
+    rewrite(&long, |body| body["chain"]["events"] = 7.into());
     long.goes_on("size");
+}
+
+/// The twin of what follows: signed by the recorder's key, it is believed.
+#[test]
+fn what_the_recorder_signed_is_believed() {
+    let long = Long::new();
+    let recorder = long.home.workspace.find_key("recorder").unwrap();
+    rewrite_signed(&long.snapshot(), forget_intents, (&long.home, &recorder.key_id));
+    let reopened = long.home.reopen();
+    let recording = reopened.recording(long.id).unwrap();
+    let start = RecordingCommand::Start { intent: long.intent.clone() };
+    let refused = recording.submit(start).unwrap_err().to_string();
+    assert!(refused.contains("intent"), "{refused}");
 }
 
 #[test]
 fn a_snapshot_that_somebody_else_signed_is_thrown_away() {
     let long = Long::new();
     let auditor = long.home.workspace.find_key("auditor").unwrap();
-    rewrite(&long, |_| {}, Some(&auditor.key_id));
+    rewrite_signed(&long.snapshot(), forget_intents, (&long.home, &auditor.key_id));
     long.goes_on("another key of this workspace");
-    let (long, other) = (Long::new(), Long::new());
-    std::fs::copy(other.snapshot(), long.snapshot()).unwrap();
-    long.goes_on("another workspace");
+    let (long, other) = (Long::new(), TestHome::other());
+    let recorder = other.workspace.find_key("recorder").unwrap();
+    rewrite_signed(&long.snapshot(), forget_intents, (&other, &recorder.key_id));
+    long.goes_on("the recorder of another workspace");
+}
+
+/// A key that was retired may be in other hands.
+#[test]
+fn a_snapshot_that_a_retired_key_signed_is_thrown_away() {
+    let long = Long::new();
+    let retired = long.home.workspace.find_key("recorder").unwrap();
+    long.home.workspace.rotate_key(&retired.key_id).unwrap();
+    rewrite_signed(&long.snapshot(), forget_intents, (&long.home, &retired.key_id));
+    long.goes_on("a retired key");
+}
+
+/// The log would be told of a false history by the key that is active now.
+#[test]
+fn a_rotation_does_not_build_on_what_a_retired_key_signed() {
+    let long = Long::new();
+    let retired = long.home.workspace.find_key("recorder").unwrap();
+    long.home.workspace.rotate_key(&retired.key_id).unwrap();
+    let more = long.home.workspace.recording(long.id).unwrap();
+    more.submit(note("more")).unwrap();
+    drop(more);
+    let lie = |body: &mut Value| {
+        let other = Hash::of(b"another event").to_hex();
+        body["chain"]["tree"]["peaks"][0] = other.into();
+    };
+    rewrite_signed(&long.snapshot(), lie, (&long.home, &retired.key_id));
+    let reopened = long.home.reopen();
+    let active = reopened.find_key("recorder").unwrap();
+    reopened.rotate_key(&active.key_id).unwrap();
+    long.home.check(long.id, EVENTS + 1);
+}
+
+/// Which key is active is what the log says, so its own snapshot cannot say whose word counts.
+#[test]
+fn a_snapshot_of_the_log_that_a_retired_key_signed_is_thrown_away() {
+    let home = TestHome::new();
+    let snapshot = home.path().join("log/snapshot");
+    while !snapshot.exists() {
+        drop(home.recording());
+    }
+    let before = std::fs::read_to_string(&snapshot).unwrap();
+    let retired = home.workspace.find_key("recorder").unwrap();
+    let active = home.workspace.rotate_key(&retired.key_id).unwrap();
+    std::fs::write(&snapshot, before).unwrap();
+    let log = std::fs::read(home.path().join("log/events.jsonl")).unwrap();
+    let start =
+        log.len() - log.trim_ascii_end().rsplit(|&byte| byte == b'\n').next().unwrap().len() - 1;
+    let last: Value = serde_json::from_slice(&log[start..]).unwrap();
+    // As if nothing had come after the rotation, and no rotation had been.
+    let lie = |body: &mut Value| {
+        body["bytes"] = log.len().into();
+        body["last_line"] = start.into();
+        body["chain"]["head"] = last["event_hash"].clone();
+        body["chain"]["events"] = (last["seq"].as_u64().unwrap() + 1).into();
+        body["chain"]["last_id"] = last["event_id"].clone();
+    };
+    rewrite_signed(&snapshot, lie, (&home, &retired.key_id));
+    assert_eq!(home.reopen().find_key("recorder").unwrap().key_id, active.key_id);
+    let recording = home.reopen().begin_recording(None, None).unwrap();
+    home.check(recording.id(), 1);
 }
 
 #[test]
@@ -134,7 +222,11 @@ fn the_snapshot_of_another_recording_is_thrown_away() {
 fn a_snapshot_of_another_version_of_the_state_is_thrown_away() {
     let long = Long::new();
     let recorder = long.home.workspace.find_key("recorder").unwrap();
-    rewrite(&long, |body| body["state_version"] = 99.into(), Some(&recorder.key_id));
+    let change = |body: &mut Value| {
+        body["state_version"] = 99.into();
+        forget_intents(body);
+    };
+    rewrite_signed(&long.snapshot(), change, (&long.home, &recorder.key_id));
     long.goes_on("version");
 }
 
@@ -319,24 +411,31 @@ fn a_process_that_adds_to_one_trace_reads_nothing_of_the_others() {
 
 #[test]
 fn pages_that_are_not_those_of_the_snapshot_cost_time_and_nothing_else() {
-    let (home, ids) = with_log_snapshot(150);
-    let pages = home.path().join("log/open");
+    let (home, mut ids) = with_log_snapshot(150);
+    let (pages, snapshot) = (home.path().join("log/open"), home.path().join("log/snapshot"));
+    // Without a snapshot the pages are written anew: each of them is in use.
+    std::fs::remove_file(&snapshot).unwrap();
+    ids.push(home.reopen().begin_recording(None, None).unwrap().id());
+    let vouched = std::fs::read(&snapshot).unwrap();
     let good = std::fs::read(&pages).unwrap();
     let (older, _) = with_log_snapshot(100);
     let foreign = std::fs::read(older.path().join("log/open")).unwrap();
     let mut one_bit = good.clone();
     one_bit[40] ^= 1;
     let cut = good[..good.len() / 2].to_vec();
+    let mut opened = ids.len();
     for (round, bad) in [foreign, one_bit, cut, Vec::new()].into_iter().enumerate() {
+        std::fs::write(&snapshot, &vouched).unwrap();
         std::fs::write(&pages, bad).unwrap();
         let workspace = home.reopen();
         let open = workspace.open_traces().unwrap();
-        assert_eq!(open.len(), ids.len() + round, "{round}");
+        assert_eq!(open.len(), opened, "{round}");
         for id in &ids {
             assert!(workspace.open_trace(*id).unwrap().is_some(), "{round}");
         }
         // A writer makes them anew in time.
         drop(workspace.begin_recording(None, None).unwrap());
+        opened += 1;
     }
     let verified = home.workspace.recording(ids[7]).unwrap();
     verified.submit(note("on")).unwrap();

@@ -34,21 +34,29 @@ impl TestHome {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("home");
-        Self::with(dir, home)
+        Self::with(dir, home, 7)
+    }
+
+    /// A new workspace with other keys than those of [`Self::new`].
+    #[must_use]
+    pub fn other() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        Self::with(dir, home, 8)
     }
 
     /// A new workspace in the directory `home`; its keys lie elsewhere.
     #[must_use]
     pub fn at(home: &Path) -> Self {
-        Self::with(tempfile::tempdir().unwrap(), home.to_owned())
+        Self::with(tempfile::tempdir().unwrap(), home.to_owned(), 7)
     }
 
-    fn with(dir: tempfile::TempDir, home: PathBuf) -> Self {
+    fn with(dir: tempfile::TempDir, home: PathBuf, seed: u64) -> Self {
         let clock = Arc::new(FakeClock::new());
         let environment = Environment {
             disk: Arc::new(OsDisk),
             clock: Arc::clone(&clock) as Arc<_>,
-            entropy: Arc::new(SeededEntropy::new(7)),
+            entropy: Arc::new(SeededEntropy::new(seed)),
         };
         let config = dir.path().join("config");
         let workspace = Workspace::init(&config, &home, environment).unwrap();

@@ -287,6 +287,11 @@ fn sweep(script: fn(u64, u64) -> DiskFault) {
     }
 }
 
+/// What the crowds do before and after.
+fn begin_and_conclude(workspace: &Workspace) -> Told {
+    Told::write_with(workspace, 0, Told::submit_each, |caller| caller.join().unwrap())
+}
+
 fn once(count: u64, at: u64, fault: DiskFault) -> DiskFault {
     if count == at { fault } else { DiskFault::None }
 }
@@ -337,10 +342,11 @@ fn of_many_callers_at_once_none_is_told_of_what_a_failing_disk_lost() {
     ];
     for crowd in CROWDS {
         let home = SimHome::new();
-        let operations = run_writing(&home, crowd, 0..8, |_, _| DiskFault::None);
-        let operations = operations.unwrap();
-        assert!(operations > 60, "only {operations} operations");
-        for at in (1..=operations).step_by(11) {
+        let begun = run_writing(&home, begin_and_conclude, 0..1, |_, _| DiskFault::None).unwrap();
+        let operations = run_writing(&home, crowd, 0..8, |_, _| DiskFault::None).unwrap();
+        // At least a write and a sync for each round.
+        assert!(operations > begun + 2 * ROUNDS as u64, "{operations} operations, {begun} around");
+        for at in (begun / 2..=operations).step_by(11) {
             for (which, fault) in faults.into_iter().enumerate() {
                 run_writing(&home, crowd, at..at + 1, move |_, count| fault(count, at))
                     .unwrap_or_else(|error| panic!("fault {which} at operation {at}: {error}"));

@@ -1,6 +1,6 @@
 //! Private keys, kept outside of the workspace: `<config>/keys/<root fingerprint>/<key id>.json`.
 //!
-//! A key file is refused unless it is a real file of ours that nobody else can read and its seed
+//! Beside it, `<key id>.retired` says that the key is no longer active. A key file is refused unless it is a real file of ours that nobody else can read and its seed
 //! gives the key that it is named after. Which keys are valid is decided by the workspace log. Bytes
 //! of a seed that stood plainly before `protect` may survive on the disk: no file can promise more.
 
@@ -393,6 +393,27 @@ impl Keyring {
             .collect()
     }
 
+    /// Notes that a key is no longer active. Its file stays, since what waits for an answer may be bound
+    /// to it; but only what the workspace's log says of a key counts for others, and who reads the log
+    /// by a snapshot that this key signed would be told by the key itself.
+    ///
+    /// # Errors
+    /// If there is no keyring, or the note cannot be written.
+    pub fn retire(&self, key_id: KeyId) -> Result<(), KeyringError> {
+        Ok(self.dir(key_id)?.replace(&retired_name(key_id), b"")?)
+    }
+
+    /// Whether a key was active once and is not any more, as far as is known without the log.
+    ///
+    /// # Errors
+    /// If that cannot be found out.
+    pub fn is_retired(&self, key_id: KeyId) -> Result<bool, KeyringError> {
+        match self.find_dir()? {
+            Some(dir) => Ok(dir.contains(&retired_name(key_id))?),
+            None => Ok(false),
+        }
+    }
+
     fn open_sealed(
         &self,
         key_id: KeyId,
@@ -445,6 +466,10 @@ fn draw_seed(random: &mut Random<'_>) -> Result<Seed, KeyringError> {
 
 fn file_name(key_id: KeyId) -> String {
     format!("{key_id}.json")
+}
+
+fn retired_name(key_id: KeyId) -> String {
+    format!("{key_id}.retired")
 }
 
 fn write(dir: &PrivateDir, entry: &KeyEntry, stored: &Stored) -> Result<(), KeyringError> {

@@ -39,8 +39,11 @@ impl<'w, S: State> Envoy<'w, S> {
 
     /// The next answer, in whatever order they come; none if nothing was sent that was not answered.
     pub(crate) fn hear(&mut self) -> Option<(Ticket, Answer)> {
-        self.sent = self.sent.checked_sub(1)?;
-        Some(self.writer.hear(&self.seat))
+        let left = self.sent.checked_sub(1)?;
+        let heard = self.writer.hear(&self.seat);
+        // Not before: should its thread panic over work for others, the answer is still to come.
+        self.sent = left;
+        Some(heard)
     }
 }
 
