@@ -121,6 +121,13 @@ pub(crate) trait Host<S: State>: Send + Sync + fmt::Debug {
     /// now, they are not what a dead writer left.
     fn acknowledged(&self) -> Result<u64, WriteError>;
 
+    /// The same, where that is known without reading for long; asked under the ledger's lock after
+    /// [`Self::refresh`], where it has `events` events.
+    fn least(&self, events: u64) -> Result<u64, WriteError>;
+
+    /// The same, asked before the ledger is read without its lock.
+    fn least_before(&self) -> Result<u64, WriteError>;
+
     /// Whether callers may be told that their events are durable before [`Self::committed`] was
     /// called for these.
     fn answers_early(&self) -> bool;
@@ -353,6 +360,17 @@ impl<S: State> Writer<S> {
             return Ok(());
         }
         let what = format!("its line cannot be read, and {known} events were acknowledged");
+        let damage = Damage { ledger: self.ledger, index: events, what };
+        Err(WriteError::Damaged(Arc::new(damage)))
+    }
+
+    /// Makes sure that nothing was cut off behind what is known: what others were told would be denied.
+    fn check_end(&self, replica: &Replica<S>, least: u64) -> Result<(), WriteError> {
+        let events = replica.chain.events;
+        if events >= least {
+            return Ok(());
+        }
+        let what = format!("the ledger ends before it, and {least} events were acknowledged");
         let damage = Damage { ledger: self.ledger, index: events, what };
         Err(WriteError::Damaged(Arc::new(damage)))
     }

@@ -19,7 +19,8 @@ impl<S: State> Writer<S> {
             Err(WriteError::Damaged(_)) => {
                 replica = Replica::default();
                 let batch = self.store.begin(self.ledger).map_err(|error| self.failed(error))?;
-                self.catch_up(&mut replica, &*batch)
+                self.catch_up(&mut replica, &*batch)?;
+                self.check_end(&replica, self.host.least_before()?)
             }
             outcome => outcome,
         };
@@ -54,6 +55,13 @@ impl<S: State> Writer<S> {
     }
 
     fn read_on(&self, replica: &mut Replica<S>) -> Result<(), WriteError> {
+        // Of what was known before, lines that are gone are missed.
+        let least = if replica.chain.events == 0 { self.host.least_before()? } else { 0 };
+        self.read_to_end(replica)?;
+        self.check_end(replica, least)
+    }
+
+    fn read_to_end(&self, replica: &mut Replica<S>) -> Result<(), WriteError> {
         let mut tries = 0;
         while self.store.moved(self.ledger, replica.head).map_err(|e| self.failed(e))? {
             let lines = match self.store.read(self.ledger, replica.head, READ_BYTES) {

@@ -411,6 +411,7 @@ impl<S: State> Writer<S> {
         self.catch_up(replica, &*batch)?;
         let stood = (replica.chain.events, replica.state.ended());
         self.host.refresh()?;
+        self.check_end(replica, self.host.least(replica.chain.events)?)?;
         let mut lines = Vec::new();
         if let Some(torn) = self.set_torn_tail_aside(replica, &mut *batch)? {
             let (state, mut signed) = std::mem::take(replica).with(());
