@@ -183,7 +183,8 @@ fn ending_sentence(event: &Event) -> String {
     }
 }
 
-fn plural(count: usize, one: &str, several: &str) -> String {
+/// A number of things, in words.
+pub(crate) fn plural(count: usize, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 

@@ -8,7 +8,7 @@ use countersign_format::event::EventType;
 use countersign_format::id::Ulid;
 use countersign_format::json::LINE_BYTES_MAX;
 use countersign_runtime::keyring::config_dir;
-use countersign_runtime::{Environment, Workspace, WorkspaceError, WriteError};
+use countersign_runtime::{AGENTS, Environment, Workspace, WorkspaceError, WriteError};
 use countersign_verify::{Lines, RawLine, open_regular};
 
 use crate::{Caller, CommandError, Exit};
@@ -61,13 +61,20 @@ fn current_dir() -> Result<PathBuf, CommandError> {
 /// A failure of the workspace, with what can be done about it. A refusal is an answer.
 pub(crate) fn explain(error: WorkspaceError) -> CommandError {
     let hint = match &error {
-        WorkspaceError::Missing { .. } => Some("run `countersign init` to make one here"),
-        WorkspaceError::NotEmpty { .. } => Some("name an empty or a new directory with `--home`"),
+        WorkspaceError::Missing { .. } => Some("run `countersign init` to make one here".into()),
+        WorkspaceError::NotEmpty { .. } => {
+            Some("name an empty or a new directory with `--home`".into())
+        }
         WorkspaceError::BadLog { .. } | WorkspaceError::Write(WriteError::Damaged(_)) => {
-            Some("run `countersign doctor` to see what is wrong")
+            Some("run `countersign doctor` to see what is wrong".into())
+        }
+        WorkspaceError::Write(WriteError::NoKey { who })
+            if AGENTS.iter().any(|agent| agent.agent_id == who) =>
+        {
+            Some(format!("run `countersign keys rotate {who}` to give it a new one"))
         }
         WorkspaceError::Write(WriteError::NoKey { .. }) => {
-            Some("run `countersign keys list` to see which keys there are")
+            Some("run `countersign keys list` to see which keys there are".into())
         }
         _ => None,
     };
@@ -80,6 +87,14 @@ pub(crate) fn explain(error: WorkspaceError) -> CommandError {
         Some(hint) => explained.with_hint(hint),
         None => explained,
     }
+}
+
+/// What there is in place of a trace of which the log knows `events`.
+pub(crate) fn lost(workspace: &Workspace, trace_id: &str, events: u64) -> String {
+    let dir = workspace.home().join("traces").join(trace_id);
+    let is_there = dir.join("events.jsonl").symlink_metadata().is_ok();
+    let how = if is_there { "is empty" } else { "is gone" };
+    format!("{trace_id} {how}; the log knows {events} of its events")
 }
 
 /// The trace that `name` means: an id, the label of a work item, or the beginning of exactly one id.

@@ -1,5 +1,6 @@
 //! Looking at what is stored, without writing: traces, their summaries, what the log says of them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -9,8 +10,10 @@ use countersign_format::event::{Event, EventType, SCHEMA_VERSION, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 use countersign_format::trace_session::{Participant, TraceSession, TraceStatus};
+use countersign_protocol::chain::Chain;
 use countersign_protocol::{ending, kind_of};
 use countersign_verify::{Lines, RawLine};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::disk::{Durability, replace_file};
@@ -68,6 +71,24 @@ pub fn each_event(
         index += 1;
     }
     Ok(Ok(index))
+}
+
+/// What is the matter with the trace `id` in `path`: the first line that is no event of it, or that does
+/// not follow the one before. `None` if every line can be built upon.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn damage(path: &Path, id: Ulid) -> io::Result<Option<BadLine>> {
+    let mut chain = Chain::default();
+    let mut gap = None;
+    let outcome = each_event(path, LedgerId::Trace(id), |event| {
+        if gap.is_none() {
+            let index = chain.events;
+            gap = chain.follows(&event).err().map(|gap| BadLine { index, what: gap.to_string() });
+            chain.push(&event);
+        }
+    })?;
+    Ok(gap.or(outcome.err()))
 }
 
 /// The first event of a ledger, if it has one.
@@ -155,6 +176,40 @@ pub(crate) fn log_entries(
     Ok((entries, outcome))
 }
 
+/// As much of an entry of the log as an overview needs.
+#[derive(Deserialize)]
+struct Glance<'a> {
+    event_type: EventType,
+    #[serde(borrow)]
+    payload: GlanceAt<'a>,
+}
+
+#[derive(Deserialize)]
+struct GlanceAt<'a> {
+    #[serde(borrow)]
+    trace_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+    size: Option<u64>,
+}
+
+/// What the log in `path` says of traces, of the lines that say it in the usual way.
+fn glance(path: &Path) -> io::Result<BTreeMap<Ulid, LogEntry>> {
+    let mut entries: BTreeMap<Ulid, LogEntry> = BTreeMap::new();
+    let mut lines = Lines::new(BufReader::new(File::open(path)?));
+    while let Some(line) = lines.next_line()? {
+        let RawLine::Complete(line) = line else { break };
+        let Ok(Glance { event_type, payload }) = serde_json::from_slice(line) else { continue };
+        let Some(id) = payload.trace_id.and_then(|id| id.parse().ok()) else { continue };
+        let kind = payload.kind.as_deref().and_then(TraceKind::parse);
+        let entry = entries.entry(id).or_insert(LogEntry { kind, size: 1, closed: false });
+        entry.kind = entry.kind.or(kind);
+        entry.size = entry.size.max(payload.size.unwrap_or(0));
+        entry.closed |= event_type == EventType::TraceClosed;
+    }
+    Ok(entries)
+}
+
 impl Workspace {
     /// The ids of all traces that have events, oldest first.
     ///
@@ -203,6 +258,17 @@ impl Workspace {
             let disk = self.store().disk();
             let _ = replace_file(&**disk, &path, &bytes, Durability::Cached);
         }
+    }
+
+    /// As [`Self::log_entries`], at a glance: no entry is held to its hash, and one that cannot be
+    /// read is passed over. For overviews, which show and decide nothing.
+    ///
+    /// # Errors
+    /// The file of the log cannot be read.
+    pub fn log_at_a_glance(&self) -> Result<BTreeMap<Ulid, LogEntry>, WorkspaceError> {
+        let path = self.store().ledger_dir(LedgerId::Log).join("events.jsonl");
+        let doing = "read the workspace log";
+        glance(&path).map_err(|source| WorkspaceError::Io { doing, source })
     }
 
     /// What the log says of every trace that it names.

@@ -42,6 +42,21 @@ pub enum KnownRootsError {
     Label,
 }
 
+/// A label for a root out of any text, such as the path of its workspace: without control characters, and
+/// as long as a label may be. What is too long loses its beginning: the end of a path tells more.
+#[must_use]
+pub fn label_from(text: &str) -> String {
+    const CUT: char = '…';
+    let visible = |it: char| if it.is_control() { char::REPLACEMENT_CHARACTER } else { it };
+    let label: String = text.trim().chars().map(visible).collect();
+    if label.len() <= LABEL_BYTES_MAX {
+        return label;
+    }
+    let from = label.len() + CUT.len_utf8() - LABEL_BYTES_MAX;
+    let rest = label.char_indices().filter(|(at, _)| *at >= from).map(|(_, it)| it);
+    std::iter::once(CUT).chain(rest).collect()
+}
+
 /// A root that the user trusts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownRoot {

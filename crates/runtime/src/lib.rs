@@ -43,7 +43,7 @@ mod workspace;
 mod writer;
 
 pub use recording::{Envoy, Recording};
-pub use repair::Reconciled;
+pub use repair::{Reconciled, RedactionRecord};
 pub use replica::Damage;
 pub use seal::{SealedFile, Unsealable};
 pub use session::{RunningSession, Session};

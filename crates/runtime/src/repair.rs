@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use countersign_format::event::{EventType, TraceKind};
+use countersign_format::event::{Event, EventType, TraceKind};
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
+use countersign_format::time::Timestamp;
 use countersign_format::trace_session::TraceStatus;
 use countersign_protocol::Refusal;
 use countersign_protocol::log::{Extent, LogCommand};
@@ -27,6 +28,27 @@ pub enum Reconciled {
     /// A trace that cannot be opened any more: keys changed before the log was told of it, and
     /// nobody was ever told that it exists.
     Stillborn(Ulid),
+}
+
+/// A record that the bytes of an artifact were removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedactionRecord {
+    /// The trace that has it.
+    pub trace: Ulid,
+    /// The event that says so.
+    pub event_id: String,
+    /// Who recorded it.
+    pub agent_id: String,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
+}
+
+fn redacts(event: &Event, artifact: &Hash) -> bool {
+    event.event_type == EventType::ArtifactRedacted
+        && event.payload.get("artifact_hash").and_then(Value::as_str)
+            == Some(artifact.to_hex().as_str())
 }
 
 /// What is known of a trace that the log may have to be told of.
@@ -155,9 +177,7 @@ impl Workspace {
             let doing = "read a trace";
             each_event(&self.trace_file(id), LedgerId::Trace(id), |event| {
                 let named = event.artifacts.iter().any(|it| it.artifact_hash == artifact);
-                let redacted = event.event_type == EventType::ArtifactRedacted
-                    && event.payload.get("artifact_hash").and_then(Value::as_str)
-                        == Some(artifact.to_hex().as_str());
+                let redacted = redacts(&event, &artifact);
                 if named || redacted {
                     *referring.entry(id).or_default() |= redacted;
                 }
@@ -178,6 +198,30 @@ impl Workspace {
         // If we die here, the records stand and the bytes are still there; the next run removes them.
         self.store().remove(&artifact)?;
         Ok(referring.into_keys().collect())
+    }
+
+    /// What traces say of the redaction of an artifact, the oldest trace first. One that cannot be read is
+    /// heard as far as it can.
+    ///
+    /// # Errors
+    /// The traces cannot be listed, or one not be opened.
+    pub fn redactions(&self, artifact: &Hash) -> Result<Vec<RedactionRecord>, WorkspaceError> {
+        let mut found = Vec::new();
+        for id in self.trace_ids()? {
+            let doing = "read a trace";
+            let heard = each_event(&self.trace_file(id), LedgerId::Trace(id), |event| {
+                if !redacts(&event, artifact) {
+                    return;
+                }
+                let reason = event.payload.get("reason").and_then(Value::as_str);
+                let reason = reason.unwrap_or_default().to_owned();
+                let (event_id, agent_id) = (event.event_id, event.actor.agent_id);
+                let at = event.created_at;
+                found.push(RedactionRecord { trace: id, event_id, agent_id, at, reason });
+            });
+            let _ = heard.map_err(|source| WorkspaceError::Io { doing, source })?;
+        }
+        Ok(found)
     }
 
     fn record_redaction(

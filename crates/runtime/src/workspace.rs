@@ -116,7 +116,7 @@ pub enum WorkspaceError {
     #[error("the keys of this workspace cannot be used")]
     Keys(#[from] KeyringError),
     /// The store failed.
-    #[error("the store of this workspace failed")]
+    #[error(transparent)]
     Store(#[from] StoreError),
     /// Something could not be recorded.
     #[error(transparent)]

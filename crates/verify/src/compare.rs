@@ -191,9 +191,15 @@ impl Run {
             }
             (0, None) => {}
             (shared, None) => {
-                let which = if all { "the first" } else { "" };
-                let message = format!("{which} {shared} ({what}) of `{a}` and `{b}` are the same");
-                self.found.agreements.push(message.trim_start().to_owned());
+                let which = if all { "the first " } else { "" };
+                let things = match (what, shared) {
+                    (_, 1) => format!("{which}{what} of `{a}` and `{b}` is the same"),
+                    ("entry", _) => {
+                        format!("{which}{shared} entries of `{a}` and `{b}` are the same")
+                    }
+                    (_, _) => format!("{which}{shared} {what}s of `{a}` and `{b}` are the same"),
+                };
+                self.found.agreements.push(things);
             }
         }
         Ok(())
@@ -232,11 +238,16 @@ impl Run {
 
     /// Checkpoints against each other, and against the longest log that is at hand.
     fn notes(&mut self, accounts: &[&Account]) {
-        let notes: Vec<NamedNote<'_>> = accounts
+        // By account, not by name: who names one file twice has two accounts that agree.
+        let (owners, notes): (Vec<usize>, Vec<NamedNote<'_>>) = accounts
             .iter()
-            .flat_map(|it| it.notes.iter().map(|(note, size)| (it.name.as_str(), note, size)))
-            .filter(|note| self.is_evidence(note))
-            .collect();
+            .enumerate()
+            .flat_map(|(owner, it)| {
+                let notes = it.notes.iter();
+                notes.map(move |(note, size)| (owner, (it.name.as_str(), note, size)))
+            })
+            .filter(|(_, note)| self.is_evidence(note))
+            .unzip();
         let logs: Vec<NamedLog<'_>> = accounts
             .iter()
             .filter_map(|it| Some((it.name.as_str(), it.log.as_ref()?.all()?)))
@@ -246,7 +257,7 @@ impl Run {
         let mut settled = vec![false; notes.len()];
         for (at, one) in notes.iter().enumerate() {
             for (place, other) in notes.iter().enumerate().skip(at + 1) {
-                if one.0 != other.0 && one.2.size == other.2.size {
+                if owners.get(at) != owners.get(place) && one.2.size == other.2.size {
                     self.same_size(one, other);
                     for place in [at, place] {
                         settled.get_mut(place).into_iter().for_each(|it| *it = true);

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use countersign_format::hash::Hash;
 use countersign_format::report::{
-    Approvals, Check, CheckStatus, Closed, CoverageClaim, Failure, Signer, VerificationReport,
-    Warning,
+    Approvals, Check, CheckStatus, Closed, CoverageClaim, Failure, Metrics, Signer,
+    VerificationReport, Warning,
 };
 use countersign_format::text::escape;
 
@@ -51,7 +51,15 @@ fn write_report(report: &VerificationReport, out: &mut String) -> std::fmt::Resu
 
 fn write_findings(report: &VerificationReport, out: &mut String) -> std::fmt::Result {
     writeln!(out, "profile  {}", report.profile)?;
-    write_root(report.root, report.signer, out)?;
+    match (report.root, report.signer) {
+        // Whether it is trusted is not what is wanting here, and the report does not say it.
+        (Some(root), Signer::Unpinned) if !is_vouched_for(&report.metrics) => {
+            let Metrics { events, signatures_verified, .. } = report.metrics;
+            let events = format_args!("{signatures_verified} of {events} events");
+            writeln!(out, "root     {root}, which vouches for {events}")?;
+        }
+        (root, signer) => write_root(root, signer, out)?,
+    }
     writeln!(out)?;
     write_checks(&report.checks, out)?;
     write_failures(&report.failures, out)?;
@@ -74,6 +82,11 @@ fn write_findings(report: &VerificationReport, out: &mut String) -> std::fmt::Re
         "verdict: {}, closed: {closed}, signer: {signer}",
         report.verification_status.as_str()
     )
+}
+
+/// Whether keys of the log sign every event.
+const fn is_vouched_for(metrics: &Metrics) -> bool {
+    metrics.events > 0 && metrics.signatures_verified == metrics.events
 }
 
 fn write_approvals(approvals: &Approvals, out: &mut String) -> std::fmt::Result {

@@ -408,7 +408,10 @@ impl<'a> Run<'a> {
         }
         self.receipts.finish(findings);
         match self.kind.is_some_and(ends_in_audit) {
-            true => self.audits.finish(findings),
+            true => {
+                let stop = if self.walk.sound { None } else { self.walk.first_fault };
+                self.audits.finish(stop, findings);
+            }
             false => {
                 let why = "only sessions and recordings end in an audit";
                 findings.skip(CheckId::Finalization, why);

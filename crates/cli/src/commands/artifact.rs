@@ -1,8 +1,9 @@
 //! `countersign artifact …`.
 
 use countersign_format::hash::Hash;
-use countersign_runtime::WorkspaceError;
+use countersign_format::id::Ulid;
 use countersign_runtime::store::{Blobs as _, StoreError};
+use countersign_runtime::{RedactionRecord, Workspace, WorkspaceError};
 use serde_json::json;
 
 use crate::place::explain;
@@ -44,7 +45,10 @@ pub(crate) fn run(args: &ArtifactArgs, caller: &mut Caller) -> Result<Exit, Comm
 
 fn show(hash: &Hash, caller: &mut Caller) -> Result<Exit, CommandError> {
     let workspace = caller.workspace()?;
-    let bytes = workspace.store().get(hash, SHOWN_BYTES_MAX).map_err(CommandError::failed)?;
+    let bytes = workspace.store().get(hash, SHOWN_BYTES_MAX).map_err(|error| match error {
+        StoreError::Missing { .. } => missing(hash, error, &workspace),
+        error => CommandError::failed(error),
+    })?;
     if caller.output.format() == Format::Json {
         let text = std::str::from_utf8(&bytes).ok();
         caller
@@ -61,24 +65,54 @@ fn redact(hash: &Hash, reason: &str, caller: &mut Caller) -> Result<Exit, Comman
         return Err(CommandError::usage("`--reason` must say why"));
     }
     let workspace = caller.workspace()?;
+    let before = workspace.redactions(hash).map_err(explain)?;
+    let was_there = workspace.store().stat(hash).map_err(CommandError::failed)?.is_some();
     let traces = workspace.redact(*hash, reason).map_err(|error| match error {
         WorkspaceError::Store(StoreError::Missing { .. }) => {
             CommandError::failed(format!("no trace refers to artifact {hash}"))
         }
         other => explain(other),
     })?;
+    let is_new = |id: &Ulid| !before.iter().any(|it| it.trace == *id);
     let output = &mut caller.output;
     match output.format() {
         Format::Json => {
+            let recorded: Vec<String> =
+                traces.iter().filter(|id| is_new(id)).map(ToString::to_string).collect();
             let traces: Vec<String> = traces.iter().map(ToString::to_string).collect();
-            output.json(&json!({ "artifact_hash": hash, "traces": traces }))?;
+            output.json(&json!({
+                "artifact_hash": hash, "traces": traces, "recorded": recorded, "removed": was_there,
+            }))?;
         }
         Format::Text => {
-            for trace in &traces {
+            for redaction in &before {
+                output.line(format_args!("already {}", told(redaction)))?;
+            }
+            for trace in traces.iter().filter(|id| is_new(id)) {
                 output.line(format_args!("recorded in {trace}"))?;
             }
-            output.line(format_args!("removed {hash}"))?;
+            match was_there {
+                true => output.line(format_args!("removed {hash}"))?,
+                false => output.line(format_args!("its bytes were gone already: {hash}"))?,
+            }
         }
     }
     Ok(Exit::Done)
+}
+
+/// An artifact that is not there, with what is recorded of why.
+fn missing(hash: &Hash, error: StoreError, workspace: &Workspace) -> CommandError {
+    match workspace.redactions(hash) {
+        Ok(redactions) if !redactions.is_empty() => {
+            CommandError::failed(format!("artifact {hash} was redacted"))
+                .with_details(redactions.iter().map(told))
+        }
+        // What cannot be looked up is no reason to say less.
+        _ => CommandError::failed(error),
+    }
+}
+
+fn told(redaction: &RedactionRecord) -> String {
+    let RedactionRecord { trace, event_id, agent_id, at, reason } = redaction;
+    format!("redacted by `{agent_id}` at {at}: {reason} (event {event_id} of {trace})")
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use countersign_format::note::NOTE_BYTES_MAX;
 use countersign_format::proof::PortableProof;
+use countersign_runtime::disk::Durability;
 use countersign_verify::{Account, Comparison, ComparisonAnswer, NoAccount, read_regular};
 use serde_json::json;
 
-use super::prove::write;
+use super::new_file::{Existing, refuse_existing, write};
 use super::verify::proof::{is_proof, read_proof};
 use crate::{Caller, CommandError, Exit, Format};
 
@@ -30,15 +31,22 @@ pub(crate) struct CompareArgs {
     /// Where a contradiction goes as a proof that anybody can verify
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace a file that is there
+    #[arg(long, requires = "output")]
+    force: bool,
 }
 
 pub(crate) fn run(args: &CompareArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
+    let existing = Existing::by_force(args.force);
+    if let Some(path) = &args.output {
+        refuse_existing(path, existing)?;
+    }
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     let more = args.log.as_deref().map(read).transpose()?;
     let found = countersign_verify::compare(&a, &b, more.as_ref()).map_err(CommandError::failed)?;
     answer(&a, &b, &found, caller)?;
     if let Some(path) = &args.output {
-        keep(path, &found, caller)?;
+        keep(path, &found, existing, caller)?;
     }
     Ok(match found.answer() {
         ComparisonAnswer::Consistent => Exit::Done,
@@ -127,12 +135,17 @@ fn answer(
 }
 
 /// Keeps a contradiction for others, if it can be shown to them.
-fn keep(path: &Path, found: &Comparison, caller: &mut Caller) -> Result<(), CommandError> {
+fn keep(
+    path: &Path,
+    found: &Comparison,
+    existing: Existing,
+    caller: &mut Caller,
+) -> Result<(), CommandError> {
     let output = &mut caller.output;
     let shown = path.display();
     match (&found.equivocation, found.answer()) {
         (Some(equivocation), _) => {
-            write(path, &equivocation.to_bytes())?;
+            write(path, &equivocation.to_bytes(), existing, Durability::Cached)?;
             output.success(format_args!("proof of equivocation in `{shown}`"));
             output.hint(format_args!("`countersign verify {shown}` checks it"));
         }

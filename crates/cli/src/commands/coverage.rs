@@ -59,7 +59,8 @@ pub(crate) fn run(args: &CoverageArgs, caller: &mut Caller) -> Result<Exit, Comm
         let read = Transcript::read(path, &redactor);
         with.transcripts.push(read.map_err(|error| CommandError::failed_doing(doing(), error))?);
     }
-    let report = workspace.coverage(id, &with, &redactor).map_err(|error| why(error, id))?;
+    let report =
+        workspace.coverage(id, &with, &redactor).map_err(|error| why(error, id, &workspace))?;
     let event = match args.no_write {
         true => None,
         false => workspace.report_coverage(&report).map_err(explain)?.events.pop(),
@@ -86,7 +87,7 @@ fn take_snapshot(
     caller: &mut Caller,
 ) -> Result<Exit, CommandError> {
     let recorded = workspace.record_snapshot(id, SnapshotLimits::default());
-    let recorded = recorded.map_err(|error| why(error, id))?;
+    let recorded = recorded.map_err(|error| why(error, id, workspace))?;
     let event = recorded.events.first().map(|event| event.event_id.clone());
     let output = &mut caller.output;
     match output.format() {
@@ -101,14 +102,22 @@ fn take_snapshot(
 }
 
 /// What can be done about it.
-fn why(error: CoverageError, id: Ulid) -> CommandError {
+fn why(error: CoverageError, id: Ulid, workspace: &Workspace) -> CommandError {
     match error {
         CoverageError::Workspace(error) => explain(error),
-        CoverageError::NoSnapshot { .. } => CommandError::failed(error)
-            .with_hint("recordings of `countersign hook claude-code` begin with one")
-            .with_hint(format!(
-                "run `countersign coverage {id} --snapshot` when an agent begins, for its open recording"
-            )),
+        CoverageError::NoSnapshot { .. } => {
+            let error = CommandError::failed(error)
+                .with_hint("recordings of `countersign hook claude-code` begin with one");
+            let summary = workspace.summary(id).ok().flatten();
+            // What has ended takes no snapshot any more.
+            match summary.is_some_and(|summary| summary.ended_at.is_some()) {
+                true => error,
+                false => error.with_hint(format!(
+                    "run `countersign coverage {id} --snapshot` when an agent begins, for its open \
+                     recording"
+                )),
+            }
+        }
         CoverageError::Damaged { .. } => CommandError::failed(error)
             .with_hint(format!("run `countersign verify {id}` to see everything that is wrong")),
         error => CommandError::failed(error),

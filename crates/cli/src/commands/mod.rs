@@ -14,6 +14,7 @@ mod hook;
 mod init;
 mod keys;
 mod mcp;
+mod new_file;
 mod prove;
 mod proxy;
 mod report;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use countersign_runtime::disk::{Durability, OsDisk, replace_file};
+use countersign_runtime::disk::Durability;
 use countersign_verify::{EventName, Options, Profile, Unprovable};
 
+use super::new_file::{Existing, refuse_existing, write};
 use super::verify::find;
 use crate::{Caller, CommandError, Exit};
 
@@ -25,6 +26,9 @@ pub(crate) struct ProveArgs {
     /// Where the proof goes, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace a file that is there
+    #[arg(long, requires = "output")]
+    force: bool,
 }
 
 pub(crate) fn run(args: &ProveArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
@@ -32,6 +36,10 @@ pub(crate) fn run(args: &ProveArgs, caller: &mut Caller) -> Result<Exit, Command
     if target.is_log {
         return Err(CommandError::usage("a log is proven by its checkpoint, not event by event")
             .with_hint("`countersign compare` says whether a checkpoint and a log fit together"));
+    }
+    let existing = Existing::by_force(args.force);
+    if let Some(path) = &args.output {
+        refuse_existing(path, existing)?;
     }
     let options = Options {
         trusted_roots: Default::default(),
@@ -49,7 +57,7 @@ pub(crate) fn run(args: &ProveArgs, caller: &mut Caller) -> Result<Exit, Command
     let bytes = proof.to_bytes();
     match &args.output {
         Some(path) => {
-            write(path, &bytes)?;
+            write(path, &bytes, existing, Durability::Cached)?;
             let path = path.display();
             caller.output.success(format_args!("proof of {} bytes in `{path}`", bytes.len()));
             caller.output.hint(format_args!("`countersign verify {path}` checks it"));
@@ -57,15 +65,6 @@ pub(crate) fn run(args: &ProveArgs, caller: &mut Caller) -> Result<Exit, Command
         None => caller.output.data_bytes(&bytes)?,
     }
     Ok(Exit::Done)
-}
-
-/// Puts a file in its place as a whole.
-pub(super) fn write(path: &std::path::Path, bytes: &[u8]) -> Result<(), CommandError> {
-    let doing = || format!("cannot write `{}`", path.display());
-    let path =
-        std::path::absolute(path).map_err(|error| CommandError::failed_doing(doing(), error))?;
-    replace_file(&OsDisk, &path, bytes, Durability::Cached)
-        .map_err(|error| CommandError::failed_doing(doing(), error))
 }
 
 fn explain(error: Unprovable, trace: &str) -> CommandError {

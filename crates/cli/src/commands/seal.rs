@@ -12,7 +12,9 @@ use countersign_runtime::{SealedFile, Unsealable, Workspace, WorkspaceError};
 use countersign_verify::read_regular;
 use serde_json::json;
 
+use super::new_file::{Existing, is_there_already, refuse_existing};
 use super::verify::find;
+use crate::narration::plural;
 use crate::place::explain;
 use crate::{Caller, CommandError, Exit, Format};
 
@@ -43,6 +45,8 @@ pub(crate) fn run(args: &SealArgs, caller: &mut Caller) -> Result<Exit, CommandE
     };
     let workspace = caller.workspace()?;
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{id}.cap")));
+    // Of a file that is there it is known only later whether it has other bytes.
+    refuse_existing(&path, Existing::Replace)?;
     let concluded = conclude_if_open(&workspace, id, caller)?;
     let sealed = put(&workspace, id, &path, args.force)?;
     let output = &mut caller.output;
@@ -55,8 +59,8 @@ pub(crate) fn run(args: &SealArgs, caller: &mut Caller) -> Result<Exit, CommandE
         return Ok(Exit::Done);
     }
     let (shown, SealedFile { bytes, members, actions, .. }) = (path.display(), sealed);
-    output
-        .success(format_args!("{bytes} bytes in `{shown}`: {members} members, {actions} actions"));
+    let actions = plural(usize::try_from(actions).unwrap_or(usize::MAX), "action", "actions");
+    output.success(format_args!("{bytes} bytes in `{shown}`: {members} members, {actions}"));
     output.hint(format_args!("`countersign verify {shown}` checks it"));
     Ok(Exit::Done)
 }
@@ -112,21 +116,20 @@ fn put(
     force: bool,
 ) -> Result<SealedFile, CommandError> {
     if force || fs::symlink_metadata(path).is_err() {
-        return workspace.seal(id, path).map_err(unsealed);
+        return workspace.seal(id, path).map_err(|error| unsealed(error, path));
     }
     let beside = path.with_extension(format!("cap-{}", std::process::id()));
-    let sealed = workspace.seal(id, &beside).map_err(unsealed)?;
+    let sealed = workspace.seal(id, &beside).map_err(|error| unsealed(error, path))?;
     let same = read_regular(path, sealed.bytes).ok() == read_regular(&beside, sealed.bytes).ok();
     let _ = fs::remove_file(&beside);
     match same {
         true => Ok(sealed),
-        false => Err(CommandError::no(format!("`{}` is there already", path.display()))
-            .with_details(["it has other bytes than this trace gives".to_owned()])
-            .with_hint("name another file with `-o`, or replace it with `--force`")),
+        false => Err(is_there_already(path)
+            .with_details(["it has other bytes than this trace gives".to_owned()])),
     }
 }
 
-fn unsealed(error: WorkspaceError) -> CommandError {
+fn unsealed(error: WorkspaceError, path: &Path) -> CommandError {
     let WorkspaceError::Seal { id, source } = &error else { return explain(error) };
     let hint = match &**source {
         Unsealable::Broken(_) | Unsealable::BadLine { .. } => {
@@ -138,8 +141,10 @@ fn unsealed(error: WorkspaceError) -> CommandError {
              tells the log what it was not told"
         }
         Unsealable::Changed => "try again",
-        Unsealable::Open | Unsealable::LongLog { .. } | Unsealable::Io(_) => {
-            return CommandError::failed(error);
+        Unsealable::Open | Unsealable::LongLog { .. } => return CommandError::failed(error),
+        Unsealable::Io(_) => {
+            let into = format!("the file would be `{}`", path.display());
+            return CommandError::failed(error).with_details([into]);
         }
     };
     CommandError::failed(error).with_hint(hint)

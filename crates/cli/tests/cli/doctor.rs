@@ -187,7 +187,7 @@ fn a_torn_tail_is_a_warning_and_is_left_to_the_next_writer() {
     ");
     assert_eq!(contents(&home.path()), before, "doctor writes nothing");
     home.reopen().recording(recording.id()).unwrap().submit(note("next")).unwrap();
-    assert!(place.run(&["doctor"]).stdout().contains("ok       traces  1 traces in the store"));
+    assert!(place.run(&["doctor"]).stdout().contains("ok       traces  1 trace in the store"));
     home.check(recording.id(), 3);
 }
 
@@ -224,4 +224,16 @@ fn findings_as_json_carry_their_hints() {
     let root = findings.iter().find(|finding| finding["area"] == "root").unwrap();
     assert_eq!(root["state"], "warning");
     assert!(root["hint"].as_str().unwrap().contains("countersign keys trust FINGERPRINT"));
+}
+
+#[test]
+fn keys_below_the_workspace_are_a_warning() {
+    let place = Place::empty();
+    assert_eq!(place.run(&["init"]).code, 0);
+    let visit = place.run(&["doctor"]);
+    assert_eq!(visit.code, 0, "{visit}");
+    let said = "lies in the workspace, where agents can read private keys\n";
+    assert!(visit.stdout().contains(said), "{visit}");
+    let (_home, place) = trusted();
+    assert!(!place.run(&["doctor"]).stdout().contains(said));
 }

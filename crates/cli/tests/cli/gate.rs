@@ -1,6 +1,7 @@
 //! `countersign gate`, from the question to the explanation.
 
 use std::fs;
+use std::process::Stdio;
 
 use countersign_format::hash::Hash;
 use countersign_gate::Policy;
@@ -410,4 +411,28 @@ fn the_policy_in_force_is_printed_as_it_is() {
     let asked = place.run_with(&["gate", "check"], action.as_bytes());
     assert_eq!(asked.code, 4, "{asked}");
     assert!(asked.stdout().contains("ask because `policy` failed: line 1: "), "{asked}");
+}
+
+/// A file that a shell has emptied to put the policy there is not one that holds no rules.
+#[test]
+fn an_empty_policy_is_none_for_everybody_who_asks() {
+    let place = Place::empty();
+    assert_eq!(place.run(&["init"]).code, 0);
+    let file = place.path().join(".countersign/gate/policy.cedar");
+    let mut printing = place.command(&["gate", "policy"]);
+    let into = fs::File::create(&file).unwrap();
+    assert!(printing.stdout(into).stderr(Stdio::null()).status().unwrap().success());
+    assert_eq!(fs::read(&file).unwrap(), countersign_gate::Policy::built_in().as_bytes());
+    assert!(place.run(&["doctor"]).stdout().contains("ok       policy  "));
+
+    fs::write(&file, "").unwrap();
+    let printed = place.run(&["gate", "policy"]);
+    assert_eq!(printed.code, 3, "{printed}");
+    assert!(printed.stderr.contains("cannot be used"), "{printed}");
+    let checked =
+        place.run_with(&["gate", "check"], br#"{"action_type":"command","command":"ls"}"#);
+    assert!(checked.stdout().contains("`policy` failed: the policy has no rules"), "{checked}");
+    let visit = place.run(&["doctor"]);
+    assert_eq!(visit.code, 3, "{visit}");
+    assert!(visit.stdout().contains("WRONG    policy  "), "{visit}");
 }

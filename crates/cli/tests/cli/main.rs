@@ -9,6 +9,7 @@ mod check;
 mod check_task;
 mod ci;
 mod coverage;
+mod damaged;
 mod doctor;
 mod flow;
 mod forgery;

@@ -435,11 +435,69 @@ fn a_checkpoint_that_a_longer_log_does_not_begin_with_can_be_handed_to_others() 
     assert!(!place.path().join("none.json").exists());
     for two in [["three.jsonl", "three.txt"], ["three.txt", "three.jsonl"]] {
         let [other, log] = two;
-        let screen = place.run(&["compare", "one.txt", other, "--log", log, "-o", "again.json"]);
+        let file = format!("{other}.json");
+        let screen = place.run(&["compare", "one.txt", other, "--log", log, "-o", &file]);
         assert_eq!(screen.code, 3, "{screen}");
-        let proven = place.run(&["verify", "again.json", "--trust", &root]);
+        let proven = place.run(&["verify", &file, "--trust", &root]);
         assert_eq!(proven.code, 0, "{proven}");
     }
     let grown = place.run(&["compare", "two.txt", "three.txt", "--log", "three.jsonl"]);
     assert_eq!(grown.code, 0, "{grown}");
+}
+
+#[test]
+fn a_file_that_is_there_is_replaced_only_by_force_whatever_writes_it() {
+    let home = TestHome::new();
+    let owner = Place::owner_of(&home);
+    let id = ended(&home).id().to_string();
+    let kept = owner.path().join("kept");
+    let log = home.path().join("log/events.jsonl").display().to_string();
+    for command in [
+        vec!["prove", &id, "1", "-o", "kept"],
+        vec!["compare", &log, &log, "-o", "kept"],
+        vec!["seal", &id, "-o", "kept"],
+        vec!["report", "-o", "kept"],
+    ] {
+        fs::write(&kept, "mine").unwrap();
+        let refused = owner.run(&command);
+        assert_eq!(refused.code, 1, "{refused}");
+        assert!(refused.stderr.starts_with("error: `kept` is there already\n"), "{refused}");
+        let hint = "hint: name another file with `-o`, or replace it with `--force`\n";
+        assert!(refused.stderr.ends_with(hint), "{refused}");
+        assert_eq!(fs::read(&kept).unwrap(), b"mine");
+        let forced: Vec<_> = command.iter().copied().chain(["--force"]).collect();
+        let forced = owner.run(&forced);
+        assert_ne!(forced.code, 1, "{forced}");
+        // Two accounts that agree leave nothing to be written.
+        assert_eq!(fs::read(&kept).unwrap() == b"mine", command[0] == "compare", "{forced}");
+    }
+}
+
+#[test]
+fn a_place_where_no_file_can_go_is_named() {
+    let home = TestHome::new();
+    let owner = Place::owner_of(&home);
+    let id = ended(&home).id().to_string();
+    for command in [["prove", &id, "1"].as_slice(), &["seal", &id], &["report"]] {
+        let into: Vec<_> = command.iter().copied().chain(["-o", "config", "--force"]).collect();
+        fs::create_dir_all(owner.path().join("config")).unwrap();
+        let refused = owner.run(&into);
+        assert_eq!(refused.code, 1, "{refused}");
+        assert!(refused.stderr.contains("error: `config` is a directory\n"), "{refused}");
+        assert!(!refused.stderr.contains("--force"), "{refused}");
+    }
+    let nowhere = owner.run(&["seal", &id, "-o", "no/such/place.cap"]);
+    assert_eq!(nowhere.code, 1, "{nowhere}");
+    assert!(nowhere.stderr.contains("no/such/place.cap"), "{nowhere}");
+}
+
+#[test]
+fn a_checkpoint_agrees_with_itself() {
+    let home = TestHome::new();
+    let owner = Place::owner_of(&home);
+    let _ = ended(&home);
+    let checkpoint = home.path().join("log/checkpoint").display().to_string();
+    let compared = owner.run(&["compare", &checkpoint, &checkpoint]);
+    assert_eq!(compared.code, 0, "{compared}");
+    assert!(compared.stdout().contains("answer: consistent"), "{compared}");
 }

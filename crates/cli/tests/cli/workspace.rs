@@ -24,7 +24,7 @@ fn finished(home: &TestHome, text: &str) -> Recording {
 }
 
 #[test]
-fn init_makes_a_workspace_that_doctor_finds_in_order() {
+fn init_makes_a_workspace_that_doctor_finds_nothing_wrong_with() {
     let place = Place::empty();
     let made = place.run(&["init"]);
     assert_eq!(made.code, 0, "{made}");
@@ -38,6 +38,8 @@ fn init_makes_a_workspace_that_doctor_finds_in_order() {
     --- stdout
     ok       store   $PLACE/.countersign
     ok       keys    7 active keys can be used
+    warning  keys    `$PLACE/config` lies in the workspace, where agents can read private keys
+                     hint: move it elsewhere, and let `COUNTERSIGN_CONFIG` name the new place
     ok       root    $ROOT is trusted
     ok       log     7 entries, chain and signatures hold
     ok       traces  0 traces in the store
@@ -299,7 +301,8 @@ fn an_artifact_is_shown_and_redacted_with_a_record_in_its_trace() {
     assert_eq!(redacted.stdout(), format!("recorded in {}\nremoved {hash}\n", recording.id()));
     assert_eq!(home.workspace.store().stat(&hash.parse().unwrap()).unwrap(), None);
     let gone = place.run(&["artifact", "show", &hash]);
-    assert_eq!((gone.code, gone.stderr), (1, format!("error: artifact {hash} is missing\n")));
+    assert_eq!(gone.code, 1, "{gone}");
+    assert!(gone.stderr.starts_with(&format!("error: artifact {hash} was redacted\n")), "{gone}");
     // Once more is no second record.
     assert_eq!(place.run(&["artifact", "redact", &hash, "--reason", "again"]).code, 0);
     let report = home.verify(recording.id());
@@ -409,4 +412,97 @@ fn a_report_that_cannot_be_kept_is_given_all_the_same() {
     assert!(screen.stdout().ends_with("verdict: pass, closed: yes, signer: pinned\n"), "{screen}");
     assert!(screen.stderr.starts_with("warning: the report could not be kept"), "{screen}");
     assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0);
+}
+
+#[test]
+fn a_workspace_below_any_path_is_made_whole_and_trusted() {
+    for name in ["d".repeat(200) + "/" + &"e".repeat(200), "a\nb\u{1b}[2J".to_owned()] {
+        let place = Place::empty();
+        let dir = place.path().join(&name);
+        fs::create_dir_all(&dir).unwrap();
+        let home = dir.join(".countersign").display().to_string();
+        let made = place.run(&["init", "--home", &home]);
+        assert_eq!(made.code, 0, "{made}");
+        let visit = place.run(&["doctor", "--home", &home]);
+        assert!(visit.stdout().contains(" is trusted\n"), "{visit}");
+        let roots = fs::read_to_string(place.path().join("config/known_roots")).unwrap();
+        assert_eq!(roots.lines().count(), 1, "{roots}");
+        assert!(roots.trim_end().ends_with("/.countersign"), "{roots}");
+    }
+}
+
+#[test]
+fn a_second_redaction_says_that_and_by_what_it_was_done_before() {
+    let home = TestHome::new();
+    let place = Place::owner_of(&home);
+    let id = finished(&home, "a name").id().to_string();
+    let hash = Hash::of(b"a name").to_hex();
+    let first = place.run(&["artifact", "redact", &hash, "--reason", "personal"]);
+    assert_eq!(first.stdout(), format!("recorded in {id}\nremoved {hash}\n"));
+    let recorded = home.workspace.redactions(&Hash::of(b"a name")).unwrap().remove(0);
+    let (who, at, event) = (recorded.agent_id, recorded.at, recorded.event_id);
+    let told = format!("redacted by `{who}` at {at}: personal (event {event} of {id})");
+    let second = place.run(&["artifact", "redact", &hash, "--reason", "again"]);
+    assert_eq!(second.code, 0, "{second}");
+    let gone = format!("its bytes were gone already: {hash}");
+    assert_eq!(second.stdout(), format!("already {told}\n{gone}\n"));
+    let shown = place.run(&["artifact", "show", &hash]);
+    assert_eq!(shown.code, 1);
+    assert_eq!(shown.stderr, format!("error: artifact {hash} was redacted\n  {told}\n"));
+    let never = place.run(&["artifact", "show", &Hash::of(b"never").to_hex()]);
+    assert!(never.stderr.contains("is missing"), "{never}");
+}
+
+#[test]
+fn what_cannot_be_run_makes_no_workspace() {
+    let place = Place::empty();
+    for command in [["flow", "run", "typo.toml"].as_slice(), &["run", "typo.toml"]] {
+        assert_eq!(place.run(command).code, 1);
+    }
+    fs::write(place.path().join("bad.toml"), "nothing = 1\n").unwrap();
+    assert_eq!(place.run(&["flow", "run", "bad.toml"]).code, 3);
+    assert!(!place.path().join(".countersign").exists());
+    assert!(!place.path().join("config").exists());
+}
+
+#[test]
+fn options_of_a_command_are_refused_for_a_task() {
+    let place = Place::empty();
+    fs::write(place.path().join("task.toml"), "").unwrap();
+    for option in [["--network"].as_slice(), &["--write", "/tmp"], &["--require", "none"]] {
+        let command: Vec<_> = ["run"].iter().chain(option).copied().chain(["task.toml"]).collect();
+        let refused = place.run(&command);
+        assert_eq!(refused.code, 2, "{refused}");
+        let said = format!("error: `{}` is an option of `countersign run -- CMD`\n", option[0]);
+        assert!(refused.stderr.starts_with(&said), "{refused}");
+    }
+    assert!(!place.path().join(".countersign").exists());
+}
+
+#[test]
+fn hints_of_a_session_name_what_they_are_about() {
+    let place = Place::empty();
+    assert_eq!(place.run(&["run", "--", "true"]).code, 0);
+    let listed = place.run(&["trace", "list", "--json"]);
+    let listed: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout).unwrap();
+    let id = listed[0]["trace_id"].as_str().unwrap();
+    let resumed = place.run(&["run", "--resume", id]);
+    assert_eq!(resumed.code, 3, "{resumed}");
+    let hint = format!("hint: run `countersign trace show {id}` to see what happened\n");
+    assert!(resumed.stderr.ends_with(&hint), "{resumed}");
+
+    let _ = place.run(&["keys", "revoke", "critic", "--reason", "lost"]);
+    let refused = place.run(&["run", "--", "true"]);
+    assert_eq!(refused.code, 1, "{refused}");
+    assert!(refused.stderr.contains("hint: run `countersign keys rotate critic`"), "{refused}");
+    assert_eq!(place.run(&["keys", "rotate", "critic"]).code, 0);
+    assert_eq!(place.run(&["run", "--", "true"]).code, 0);
+}
+
+#[test]
+fn a_call_that_a_failed_hook_lets_pass_is_said_to_be_allowed_by_the_option() {
+    let place = Place::empty();
+    let allowed = place.run_with(&["hook", "generic", "--on-failure", "allow"], b"?");
+    assert_eq!(allowed.code, 0, "{allowed}");
+    assert!(allowed.stderr.contains("because of `--on-failure allow`"), "{allowed}");
 }

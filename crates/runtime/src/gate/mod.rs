@@ -111,7 +111,9 @@ impl Workspace {
         self.gate_dir().join("model.json")
     }
 
-    fn gate_dir(&self) -> PathBuf {
+    /// The directory in which the policy lies.
+    #[must_use]
+    pub fn gate_dir(&self) -> PathBuf {
         self.home().join("gate")
     }
 

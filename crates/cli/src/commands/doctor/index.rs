@@ -4,6 +4,7 @@ use countersign_runtime::Workspace;
 use countersign_runtime::index::{INDEX_NAME, IndexPlace};
 
 use super::{State, Visit, why};
+use crate::narration::plural;
 
 const AREA: &str = "index";
 
@@ -17,7 +18,8 @@ pub(super) fn look(workspace: &Workspace, visit: &mut Visit) {
     });
     match made {
         Ok((traces, IndexPlace::File)) => {
-            visit.say(AREA, State::Ok, format!("made anew from {traces} traces"));
+            let traces = plural(traces, "trace", "traces");
+            visit.say(AREA, State::Ok, format!("made anew from {traces}"));
         }
         Ok((_, IndexPlace::Memory { why })) => {
             visit.say(AREA, State::Warning, format!("it cannot be made anew: {why}"));
@@ -48,7 +50,7 @@ mod tests {
         assert_eq!(findings(&home), []);
         assert!(!home.path().join(INDEX_NAME).exists());
         std::fs::write(home.path().join(INDEX_NAME), "?").unwrap();
-        assert_eq!(findings(&home), [(State::Ok, "made anew from 1 traces".to_owned())]);
+        assert_eq!(findings(&home), [(State::Ok, "made anew from 1 trace".to_owned())]);
         std::fs::remove_file(home.path().join(INDEX_NAME)).unwrap();
         std::fs::create_dir(home.path().join(INDEX_NAME)).unwrap();
         let found = findings(&home);

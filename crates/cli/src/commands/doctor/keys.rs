@@ -1,5 +1,7 @@
 //! Whether the private keys of the workspace can be used.
 
+use std::path::Path;
+
 use countersign_format::key::{AgentIdentity, KeyStatus};
 use countersign_runtime::Workspace;
 use countersign_runtime::keyring::KeyringError;
@@ -46,6 +48,20 @@ pub(super) fn look(workspace: &Workspace, visit: &mut Visit) {
     for agent in keyless {
         visit.say("keys", State::Warning, format!("`{agent}` has no active key"));
         visit.hint(format!("run `countersign keys rotate {agent}`"));
+    }
+}
+
+/// Keys in the reach of every agent that works here are not kept from it.
+pub(super) fn look_at_place(workspace: &Workspace, visit: &mut Visit) {
+    let home = workspace.home();
+    let beside = home.parent().filter(|_| home.file_name().is_some_and(|it| it == ".countersign"));
+    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (config, root) = (resolved(workspace.config()), resolved(beside.unwrap_or(home)));
+    if config.starts_with(&root) {
+        let config = config.display();
+        let what = format!("`{config}` lies in the workspace, where agents can read private keys");
+        visit.say("keys", State::Warning, what);
+        visit.hint("move it elsewhere, and let `COUNTERSIGN_CONFIG` name the new place");
     }
 }
 

@@ -3,6 +3,7 @@
 mod hooks;
 mod index;
 mod keys;
+mod policy;
 mod traces;
 
 use std::error::Error;
@@ -17,10 +18,11 @@ use crate::{Caller, CommandError, Exit, Format};
 
 /// Is everything in order? Says what is not, and with `--repair` mends what can be mended
 ///
-/// Checks the private keys and their permissions, the workspace log and its checkpoint, and that
-/// every trace that the log names is there, and makes the index of lookups anew from the traces, if
-/// there is one. Never changes an event, and without `--repair` nothing else. Whether the events of
-/// a trace are sound is for `countersign verify` to say.
+/// Checks the private keys and their permissions, the gate's policy, the workspace log and its checkpoint, that every
+/// trace that the log names is there and as long as the log says, and that each of its events has the
+/// hash that it states and follows the one before; and makes the index of lookups anew from the
+/// traces, if there is one. Never changes an event, and without `--repair` nothing else. Whether the
+/// signatures of a trace hold and its rules were kept is for `countersign verify` to say.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
     /// Tell the log what writers that died did not, and remove what they left behind
@@ -79,8 +81,10 @@ pub(crate) fn run(args: &DoctorArgs, caller: &mut Caller) -> Result<Exit, Comman
         Ok(workspace) => {
             visit.say("store", State::Ok, workspace.home().display().to_string());
             keys::look(&workspace, &mut visit);
+            keys::look_at_place(&workspace, &mut visit);
             roots(&workspace, &mut visit);
             hooks::look(workspace.home(), &mut visit);
+            policy::look(&workspace, &mut visit);
             log(&workspace, &mut visit)?;
             traces::look(&workspace, args.repair, &mut visit);
             index::look(&workspace, &mut visit);

@@ -1,4 +1,4 @@
-//! Whether every trace that the log names is there, and as long as the log says.
+//! Whether every trace that the log names is there, as long as the log says, and can be built upon.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -6,10 +6,12 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use countersign_format::id::Ulid;
-use countersign_runtime::inspect::LogEntry;
+use countersign_runtime::inspect::{BadLine, LogEntry, damage};
 use countersign_runtime::{Reconciled, Workspace};
 
 use super::{State, Visit, why};
+use crate::narration::plural;
+use crate::place::lost;
 
 const AREA: &str = "traces";
 
@@ -40,12 +42,16 @@ pub(super) fn look(workspace: &Workspace, repair: bool, visit: &mut Visit) {
     }
     for (trace_id, entry) in entries.iter().flatten() {
         if !found.contains(trace_id) {
-            let what = format!("{trace_id} is gone; the log knows {} of its events", entry.size);
-            visit.say(AREA, State::Wrong, what);
+            visit.say(AREA, State::Wrong, lost(workspace, trace_id, entry.size));
+            visit.hint(format!("run `countersign verify {trace_id}`"));
         }
     }
     if visit.is_in_order(AREA) {
-        visit.say(AREA, State::Ok, format!("{} traces in the store", found.len()));
+        visit.say(
+            AREA,
+            State::Ok,
+            format!("{} in the store", plural(found.len(), "trace", "traces")),
+        );
     }
 }
 
@@ -105,11 +111,11 @@ fn look_at(
         Ok(_) => is_torn(&events),
         Err(error) => Err(error),
     };
-    let summary = torn.map_err(why).and_then(|torn| {
-        let summary = workspace.summary(id).map_err(why)?;
-        Ok((torn, summary))
+    let seen = torn.map_err(why).and_then(|torn| {
+        let damage = damage(&events, id).map_err(why)?;
+        Ok((torn, damage, workspace.summary(id).map_err(why)?))
     });
-    let (torn, summary) = match summary {
+    let (torn, damage, summary) = match seen {
         Ok(seen) => seen,
         Err(error) => {
             visit.say(AREA, State::Wrong, format!("{id} cannot be read: {error}"));
@@ -122,12 +128,8 @@ fn look_at(
         );
         visit.say(AREA, State::Warning, what);
     }
-    let unreadable = match &summary {
-        Some(summary) => summary.unknown.contains_key("unreadable_at"),
-        None => !torn,
-    };
-    if unreadable {
-        visit.say(AREA, State::Wrong, format!("{id} cannot be read to its end"));
+    if let Some(BadLine { index, what }) = damage {
+        visit.say(AREA, State::Wrong, format!("{id} is damaged at event {index}: {what}"));
         visit.hint(format!("run `countersign verify {id}`"));
         return true;
     }

@@ -14,6 +14,7 @@ use countersign_runtime::flow::{
 use countersign_runtime::tools::Stop;
 use countersign_runtime::{Workspace, WorkspaceError};
 
+use super::FlowText;
 use super::screen::FlowScreen;
 use super::signal::{self, ForWork};
 use crate::commands::run::{root_of, watch_signals, workspace};
@@ -55,6 +56,11 @@ ends the agents that run; the flow stays open.";
 const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &RunFlowArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
+    // A flow that cannot be run is no reason to make a workspace.
+    let read_here = match caller.home() {
+        Err(_) if !args.for_work => Some(read_here(args)?),
+        _ => None,
+    };
     let workspace = workspace(caller)?;
     let root = root_of(&workspace)?;
     let for_work = if args.for_work { Some(ForWork::from_environment()?) } else { None };
@@ -69,7 +75,10 @@ pub(crate) fn run(args: &RunFlowArgs, caller: &mut Caller) -> Result<Exit, Comma
         })?;
         return signal::send(work, &end, caller);
     }
-    let flow = super::read(&args.file, args.feature.as_deref(), &root)?;
+    let flow = match read_here {
+        Some(flow) => flow,
+        None => super::read(&args.file, args.feature.as_deref(), &root)?,
+    };
     let links = for_work.as_ref().and_then(ForWork::links);
     let end = conduct(&workspace, caller, (links, false), |setting| {
         RunningFlow::begin(&workspace, flow.file, &flow.bytes, setting)
@@ -78,6 +87,13 @@ pub(crate) fn run(args: &RunFlowArgs, caller: &mut Caller) -> Result<Exit, Comma
         Some(work) => signal::send(work, &end, caller),
         None => Ok(exit_of(&end)),
     }
+}
+
+/// The flow, where a workspace would be made in the current directory.
+fn read_here(args: &RunFlowArgs) -> Result<FlowText, CommandError> {
+    let here = std::env::current_dir()
+        .map_err(|error| CommandError::failed_doing("cannot tell the current directory", error))?;
+    super::read(&args.file, args.feature.as_deref(), &here)
 }
 
 pub(crate) fn resume(args: &ResumeFlowArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
@@ -194,11 +210,12 @@ fn told(error: FlowError) -> CommandError {
     match error {
         FlowError::Workspace(WorkspaceError::SessionRuns { id }) => {
             CommandError::no(format!("flow {id} is being run by another process"))
-                .with_hint("run `countersign trace follow` to watch it")
+                .with_hint(format!("run `countersign trace follow {id}` to watch it"))
         }
         FlowError::Workspace(error) => explain(error),
-        error @ FlowError::Ended { .. } => {
-            CommandError::no(error).with_hint("run `countersign trace show` to see what happened")
+        FlowError::Ended { ref id, .. } => {
+            let hint = format!("run `countersign trace show {id}` to see what happened");
+            CommandError::no(error).with_hint(hint)
         }
         error @ FlowError::Secret { .. } => CommandError::no(error)
             .with_hint("give it to the agent by a variable: name that in the agent's `pass_env`"),

@@ -1,6 +1,10 @@
 //! `countersign gate policy`.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use countersign_gate::Policy;
 use countersign_gate::policy::POLICY_BYTES_MAX;
@@ -40,7 +44,7 @@ fn in_force(caller: &mut Caller) -> Result<Exit, CommandError> {
     let loaded = caller.workspace()?.gate().map_err(explain)?;
     let origin = match &loaded.policy_file {
         // A shell that was told to write this answer there has emptied it already.
-        Some(_) if loaded.policy_bytes.is_empty() => {
+        Some(path) if loaded.policy_bytes.is_empty() && is_our_output(path) => {
             let built_in = Policy::built_in().as_bytes();
             return tell("the built-in policy", built_in, Print::Text, caller);
         }
@@ -48,6 +52,13 @@ fn in_force(caller: &mut Caller) -> Result<Exit, CommandError> {
         None => "the built-in policy".to_owned(),
     };
     tell(&origin, &loaded.policy_bytes, Print::Text, caller)
+}
+
+/// Whether what this prints goes to that file.
+fn is_our_output(path: &Path) -> bool {
+    let ours = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let found = ours.and_then(|ours| ours.metadata()).and_then(|ours| Ok((ours, path.metadata()?)));
+    found.is_ok_and(|(ours, it)| (ours.dev(), ours.ino()) == (it.dev(), it.ino()))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

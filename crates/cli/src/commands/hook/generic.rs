@@ -90,5 +90,6 @@ fn failed(
         return Err(refusal(error));
     }
     output.error(&error);
+    output.warning("the call is allowed, unrecorded, because of `--on-failure allow`");
     Ok(Exit::Done)
 }

@@ -10,9 +10,11 @@ mod our_command;
 mod settings_file;
 mod wrap;
 
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 
-use countersign_runtime::known_roots::KnownRoots;
+use countersign_runtime::known_roots::{KnownRoots, label_from};
 use countersign_runtime::{Environment, Workspace, WorkspaceError};
 use serde_json::json;
 
@@ -69,9 +71,20 @@ pub(crate) fn make(caller: &mut Caller) -> Result<Workspace, CommandError> {
     let (config, home) = (caller.config()?, caller.new_home()?);
     let workspace = Workspace::init(&config, &home, Environment::system()).map_err(explain)?;
     let label = home.canonicalize().unwrap_or(home).display().to_string();
-    KnownRoots::new(&config).add(&workspace.root(), &label).map_err(CommandError::failed)?;
+    furnish(&config, &workspace, &label)?;
     caller.output.note(format_args!("made a workspace at {label}"));
     Ok(workspace)
+}
+
+/// Trusts the root of a workspace that was just made in the directory `home`, and makes the place where
+/// people put its policy.
+fn furnish(config: &Path, workspace: &Workspace, home: &str) -> Result<(), CommandError> {
+    let added = KnownRoots::new(config).add(&workspace.root(), &label_from(home));
+    added.map_err(CommandError::failed)?;
+    let dir = workspace.gate_dir();
+    DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(|error| {
+        CommandError::failed_doing(format!("cannot make `{}`", dir.display()), error)
+    })
 }
 
 /// Refuses options that say nothing of what is to be done: who gives one means something by it.
@@ -125,7 +138,7 @@ pub(crate) fn run(args: &InitArgs, caller: &mut Caller) -> Result<Exit, CommandE
         })?;
     let root = workspace.root();
     let label = home.canonicalize().unwrap_or(home).display().to_string();
-    KnownRoots::new(&config).add(&root, &label).map_err(CommandError::failed)?;
+    furnish(&config, &workspace, &label)?;
     let keys = config.join("keys").join(root.to_hex());
     let output = &mut caller.output;
     match output.format() {

@@ -7,14 +7,14 @@ mod sections;
 mod style;
 mod words;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use countersign_runtime::disk::{Durability, OsDisk, replace_file};
+use countersign_runtime::disk::Durability;
 use countersign_runtime::known_roots::KnownRoots;
 use countersign_runtime::period::{PeriodFacts, PeriodOptions};
 
+use super::new_file::{Existing, refuse_existing, write};
 use crate::place::explain;
 use crate::{Caller, CommandError, Exit, Format, Output};
 
@@ -61,8 +61,9 @@ pub(crate) fn run(args: &ReportArgs, caller: &mut Caller) -> Result<Exit, Comman
         (None, Format::Text) => Some(PathBuf::from(dates::file_name(&period))),
     };
     // Said before the work, not after it.
-    if let Some(path) = path.as_deref().filter(|_| !args.force) {
-        refuse_existing(path)?;
+    let existing = Existing::by_force(args.force);
+    if let Some(path) = &path {
+        refuse_existing(path, existing)?;
     }
     let known = KnownRoots::new(workspace.config()).list().map_err(CommandError::failed)?;
     let trusted_roots = known.iter().map(|root| root.fingerprint).collect();
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &ReportArgs, caller: &mut Caller) -> Result<Exit, Comman
     let facts = gather(&workspace, &options, &mut caller.output)?;
     if let Some(path) = &path {
         let title = title(args.title.as_deref());
-        write(path, &page::page(&facts, &title), args.force)?;
+        write(path, page::page(&facts, &title).as_bytes(), existing, Durability::Synced)?;
     }
     let output = &mut caller.output;
     match output.format() {
@@ -99,25 +100,6 @@ fn gather(
 fn title(given: Option<&str>) -> String {
     let title = given.map(str::trim).filter(|title| !title.is_empty());
     title.unwrap_or("What agents did").chars().take(TITLE_CHARACTERS_MAX).collect()
-}
-
-fn refuse_existing(path: &Path) -> Result<(), CommandError> {
-    if fs::symlink_metadata(path).is_err() {
-        return Ok(());
-    }
-    Err(CommandError::failed(format!("`{}` is there already", path.display()))
-        .with_hint("name another file with `-o`, or replace it with `--force`"))
-}
-
-fn write(path: &Path, page: &str, force: bool) -> Result<(), CommandError> {
-    let doing = || format!("cannot write the page to `{}`", path.display());
-    let path = std::path::absolute(path);
-    let path = path.map_err(|error| CommandError::failed_doing(doing(), error))?;
-    if !force {
-        refuse_existing(&path)?;
-    }
-    replace_file(&OsDisk, &path, page.as_bytes(), Durability::Synced)
-        .map_err(|error| CommandError::failed_doing(doing(), error))
 }
 
 /// What a person reads in ten seconds, what is wrong first and the verdict last.

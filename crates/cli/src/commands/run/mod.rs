@@ -67,7 +67,26 @@ fn level(name: &str) -> Result<IsolationLevel, String> {
     IsolationLevel::parse(name).ok_or_else(|| "must be `none`, `files` or `full`".to_owned())
 }
 
+/// Refuses options of a command where there is none: who gives one means something by it.
+fn check(args: &RunArgs) -> Result<(), CommandError> {
+    let options = [
+        ("--network", args.network),
+        ("--write", !args.write.is_empty()),
+        ("--pass-env", !args.pass_env.is_empty()),
+        ("--require", args.require.is_some()),
+    ];
+    match options.into_iter().find(|(_, given)| *given && args.command.is_empty()) {
+        None => Ok(()),
+        Some((option, _)) => {
+            let error = format!("`{option}` is an option of `countersign run -- CMD`");
+            Err(CommandError::usage(error)
+                .with_hint("a task says such things itself, in its table `[sandbox]`"))
+        }
+    }
+}
+
 pub(crate) fn run(args: &RunArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
+    check(args)?;
     let given = match &args.task {
         Some(path) => Some(read_task(&DocumentSource::from_argument(Some(path)))?),
         None => None,
@@ -277,12 +296,14 @@ pub(crate) fn watch_signals() -> Result<Arc<AtomicBool>, CommandError> {
 
 fn opening(error: OpeningError) -> CommandError {
     match error {
-        OpeningError::Workspace(error @ WorkspaceError::SessionRuns { .. }) => {
-            CommandError::no(error).with_hint("run `countersign trace follow` to watch it")
+        OpeningError::Workspace(WorkspaceError::SessionRuns { id }) => {
+            let hint = format!("run `countersign trace follow {id}` to watch it");
+            CommandError::no(WorkspaceError::SessionRuns { id }).with_hint(hint)
         }
         OpeningError::Workspace(error) => explain(error),
-        error @ OpeningError::Ended { .. } => {
-            CommandError::no(error).with_hint("run `countersign trace show` to see what happened")
+        OpeningError::Ended { ref id, .. } => {
+            let hint = format!("run `countersign trace show {id}` to see what happened");
+            CommandError::no(error).with_hint(hint)
         }
         error @ OpeningError::TaskNeeded { .. } => CommandError::failed(error).with_hint(
             "name it, or the command: `countersign run --resume TRACE TASK.toml`, `… -- CMD`",

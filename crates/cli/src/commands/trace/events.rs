@@ -8,6 +8,7 @@ use countersign_format::id::Ulid;
 use countersign_format::json;
 use countersign_protocol::kind_of;
 use countersign_runtime::Workspace;
+use countersign_runtime::store::LedgerId;
 use countersign_verify::{Lines, RawLine};
 use serde_json::Value;
 
@@ -16,6 +17,9 @@ use crate::narration::Narrator;
 
 /// How much of a payload is shown on a line.
 pub(super) const PAYLOAD_CHARACTERS: usize = 100;
+
+/// Why nothing is read from such a line.
+pub(super) const TOO_LONG: &str = "the line is longer than an event may be";
 
 /// The events of one trace, read one at a time.
 pub(super) struct Events {
@@ -37,35 +41,44 @@ impl Events {
         let event = match line {
             // A torn tail is no line yet.
             None | Some(RawLine::Unterminated(_)) => return Ok(None),
-            Some(RawLine::Complete(bytes)) => event_in(bytes, self.id),
-            Some(RawLine::TooLong | RawLine::Endless) => {
-                Err("the line is longer than an event may be".to_owned())
-            }
+            Some(RawLine::Complete(bytes)) => event_in(bytes, LedgerId::Trace(self.id)),
+            Some(RawLine::TooLong | RawLine::Endless) => Err(TOO_LONG.to_owned()),
         };
-        let event = event.map_err(|what| unreadable(self.id, self.next, &what))?;
+        let event = event.map_err(|what| unreadable(LedgerId::Trace(self.id), self.next, &what))?;
         self.next += 1;
         Ok(Some(event))
     }
 }
 
 /// The event that a line holds, which is given without its line break.
-pub(super) fn event_in(line: &[u8], id: Ulid) -> Result<Event, String> {
+pub(super) fn event_in(line: &[u8], ledger: LedgerId) -> Result<Event, String> {
     let reading = Reading::of(line).map_err(|fault| fault.to_string())?;
     if let Some(fault) = &reading.fault {
         return Err(fault.to_string());
     }
+    let computed = reading.event_hash;
     let event = reading.into_event().ok_or("the line is not an event")?;
-    if event.trace_id == id.to_string() {
-        Ok(event)
-    } else {
-        Err(format!("the event belongs to trace {}", event.trace_id))
+    // What was changed since it was recorded is not told as if it had been.
+    if event.event_hash != computed {
+        let stated = event.event_hash;
+        return Err(format!("the event hashes to {computed}, it states {stated}"));
+    }
+    match ledger {
+        LedgerId::Trace(id) if event.trace_id != id.to_string() => {
+            Err(format!("the event belongs to trace {}", event.trace_id))
+        }
+        _ => Ok(event),
     }
 }
 
-/// A line of a trace that is no event.
-pub(super) fn unreadable(id: Ulid, index: u64, what: &str) -> CommandError {
+/// A line of a ledger that is no event of it.
+pub(super) fn unreadable(ledger: LedgerId, index: u64, what: &str) -> CommandError {
+    let name = match ledger {
+        LedgerId::Log => "log".to_owned(),
+        LedgerId::Trace(id) => id.to_string(),
+    };
     CommandError::failed(format!("the line of event {index} cannot be read: {what}"))
-        .with_hint(format!("run `countersign verify {id}` to see everything that is wrong"))
+        .with_hint(format!("run `countersign verify {name}` to see everything that is wrong"))
 }
 
 fn cannot_read(id: Ulid, error: std::io::Error) -> CommandError {

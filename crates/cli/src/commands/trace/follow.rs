@@ -68,8 +68,9 @@ impl Followed {
     fn show(&mut self, lines: &[u8], caller: &mut Caller) -> Result<(), CommandError> {
         let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
         for line in lines.split(|&byte| byte == b'\n') {
+            let ledger = LedgerId::Trace(self.id);
             let event =
-                event_in(line, self.id).map_err(|what| unreadable(self.id, self.shown, &what))?;
+                event_in(line, ledger).map_err(|what| unreadable(ledger, self.shown, &what))?;
             match caller.output.format() {
                 Format::Json => caller.output.json(&event)?,
                 Format::Text => caller.output.line(self.teller.line(self.shown, &event))?,

@@ -1,22 +1,26 @@
 //! `countersign trace show`.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::path::PathBuf;
 
 use countersign_format::event::Event;
-use countersign_runtime::inspect::each_event;
 use countersign_runtime::store::LedgerId;
+use countersign_verify::{Lines, RawLine};
 
-use super::events::{Teller, line_of, unreadable};
+use super::events::{TOO_LONG, Teller, event_in, line_of, unreadable};
 use super::ledger_file::LedgerFile;
 use super::projection;
 use crate::place::find_trace;
 use crate::{Caller, CommandError, Exit, Format, Output};
 
 /// The events of a trace; with `--json` the events themselves, one a line
+///
+/// A line that cannot be read is shown as it stands, with the reason, and makes the exit status 1.
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowArgs {
-    /// The trace's id or the beginning of it, a work item's label, a trace's directory, or an
-    /// `events.jsonl`
+    /// The trace's id or the beginning of it, a work item's label, a trace's directory, an
+    /// `events.jsonl`, or `log`
     trace: String,
     /// The first event to show
     #[arg(long, default_value_t = 0)]
@@ -81,21 +85,49 @@ fn in_file(
 
 fn in_workspace(args: &ShowArgs, caller: &mut Caller) -> Result<Exit, CommandError> {
     let workspace = caller.workspace()?;
-    let id = find_trace(&workspace, &args.trace)?;
-    let mut printed = Ok(());
-    let mut index = 0;
-    let mut teller = Teller::new(workspace.clone());
-    let outcome = each_event(&workspace.trace_file(id), LedgerId::Trace(id), |event| {
-        let line = teller.line(index, &event);
-        if args.shows(index) && printed.is_ok() {
-            printed = print(&mut caller.output, &event, &line);
+    let (ledger, path) = match args.trace.as_str() {
+        "log" => (LedgerId::Log, workspace.home().join("log/events.jsonl")),
+        name => {
+            let id = find_trace(&workspace, name)?;
+            (LedgerId::Trace(id), workspace.trace_file(id))
         }
-        index += 1;
-    });
-    printed?;
-    let outcome = outcome
-        .map_err(|error| CommandError::failed_doing(format!("cannot read trace {id}"), error))?;
-    outcome.map(|_| Exit::Done).map_err(|bad| unreadable(id, bad.index, &bad.what))
+    };
+    let doing = || format!("cannot read `{}`", path.display());
+    let file = File::open(&path).map_err(|error| CommandError::failed_doing(doing(), error))?;
+    let mut lines = Lines::new(BufReader::new(file));
+    let mut teller = Teller::new(workspace);
+    let mut bad = None;
+    for index in 0.. {
+        let line = lines.next_line();
+        let line = match line.map_err(|error| CommandError::failed_doing(doing(), error))? {
+            // A torn tail is no line yet.
+            None | Some(RawLine::Unterminated(_)) => break,
+            Some(RawLine::Complete(line)) => line,
+            Some(RawLine::TooLong | RawLine::Endless) => {
+                bad = bad.or(Some(unreadable(ledger, index, TOO_LONG)));
+                break;
+            }
+        };
+        match event_in(line, ledger) {
+            Ok(event) => {
+                let told = teller.line(index, &event);
+                if args.shows(index) {
+                    print(&mut caller.output, &event, &told)?;
+                }
+            }
+            Err(what) if args.shows(index) => {
+                bad = bad.or(Some(unreadable(ledger, index, &what)));
+                if caller.output.format() == Format::Json {
+                    break;
+                }
+                caller.output.line(format_args!("{index:>6}  cannot be read: {what}"))?;
+                let line = String::from_utf8_lossy(line);
+                caller.output.line(format_args!("{:>6}  as it stands: {line}", ""))?;
+            }
+            Err(_) => {}
+        }
+    }
+    bad.map_or(Ok(Exit::Done), Err)
 }
 
 fn print(output: &mut Output, event: &Event, line: &str) -> Result<(), CommandError> {
