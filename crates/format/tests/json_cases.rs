@@ -4,8 +4,9 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their cases from files")]
 
 use base64::Engine as _;
-use countersign_format::event::{SignatureFaults, check_event, check_event_bytes};
+use countersign_format::event::{SignatureFaults, check_event, check_event_bytes, event_faults};
 use countersign_format::json::{self, Value, line};
+use countersign_format::shape::FAULTS_MAX;
 use proptest::prelude::*;
 
 struct Case {
@@ -110,13 +111,11 @@ fn event_cases_name_the_field_that_is_wrong() {
         };
         let differs = base_difference(&value);
         let wanted = if differs.is_empty() { place(&case.name) } else { &differs };
-        if case.name != "ulid-upper" {
-            assert!(
-                faults.iter().any(|fault| fault.pointer.starts_with(wanted)),
-                "{}: {wanted} not in {faults:?}",
-                case.name
-            );
-        }
+        assert!(
+            faults.iter().any(|fault| fault.pointer.starts_with(wanted)),
+            "{}: {wanted} not in {faults:?}",
+            case.name
+        );
         // The same fault in an otherwise valid event of schema 1.1 is the only one.
         let twin = valid_twin(&value);
         let faults = check_event(&twin, SignatureFaults::Listed);
@@ -176,14 +175,105 @@ fn valid_twin(case: &Value) -> Value {
     twin
 }
 
+/// An event whose ids are in upper case, of the schema version `version`.
+fn with_version(version: &str) -> Value {
+    let mut event: Value =
+        serde_json::from_str(include_str!("data/valid-event.json")).expect("fixture");
+    for member in ["trace_id", "event_id"] {
+        event[member] = event[member].as_str().map(str::to_uppercase).into();
+    }
+    event["schema_version"] = version.into();
+    event
+}
+
+#[test]
+fn only_a_whole_version_of_schema_1_0_frees_the_case_of_ids() {
+    for (version, free) in [("1.0.0", true), ("1.0.12", true), ("1.0", false), ("1.00.0", false)] {
+        let faults = check_event(&with_version(version), SignatureFaults::Listed);
+        let named = |place: &str| faults.iter().any(|fault| fault.pointer == place);
+        assert_eq!(named("/schema_version"), !free, "{version}: {faults:?}");
+        for place in ["/trace_id", "/event_id"] {
+            assert_eq!(named(place), !free, "{version}: {faults:?}");
+        }
+    }
+}
+
 /// A key may be half a mebibyte long and hold tens of thousands of faults; each repeated the key.
 #[test]
 fn a_document_full_of_faults_below_a_long_key_does_not_exhaust_memory() {
     let faults = vec![r#""\uffff""#; 60_000].join(",");
     let text = format!(r#"{{"payload":{{"{}":[{faults}]}}}}"#, "k".repeat(400_000));
     let found = check_event_bytes(text.as_bytes());
-    assert_eq!(found.len(), countersign_format::shape::FAULTS_MAX);
+    assert!(found.len() < 1_100, "{}", found.len());
     assert!(found.iter().all(|fault| fault.pointer.len() < 1_100));
+}
+
+/// The valid event with `members` put into it.
+fn with_members(members: &[(&str, Value)]) -> Value {
+    let mut event: Value =
+        serde_json::from_str(include_str!("data/valid-event.json")).expect("fixture");
+    for (pointer, value) in members {
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        event.pointer_mut(parent).unwrap()[key] = value.clone();
+    }
+    event
+}
+
+/// A list of `count` texts that may not stand in an event.
+fn texts(count: usize) -> Value {
+    vec!["\u{ffff}"; count].into()
+}
+
+#[test]
+fn every_fault_is_listed_up_to_a_thousand_in_a_list_and_the_others_are_counted() {
+    for (count, listed) in [(201, 201), (1_000, 1_000), (1_001, 1_001), (50_000, 1_001)] {
+        let event = with_members(&[("/payload/remark", texts(count))]);
+        let faults = check_event(&event, SignatureFaults::Listed);
+        assert_eq!(faults.len(), listed, "{count}");
+        assert_eq!(faults[0].pointer, "/payload/remark/0");
+        assert_eq!(faults[listed - 1].pointer.is_empty(), count > 1_000, "{count}");
+        let all = event_faults(&event, SignatureFaults::Listed, FAULTS_MAX);
+        assert_eq!(all.count(), count);
+    }
+    let event = with_members(&[("/payload/remark", texts(50_000))]);
+    let last = check_event(&event, SignatureFaults::Listed).pop().unwrap();
+    assert_eq!(last.message, "and 49000 more faults, which are not listed");
+}
+
+#[test]
+fn no_list_and_no_unknown_member_hides_the_faults_of_what_an_event_must_have() {
+    let mut members: Vec<_> =
+        ["/artifacts", "/claims", "/a", "/payload/a", "/payload/evidence_artifacts"]
+            .map(|place| (place, texts(9_000)))
+            .into();
+    let many = (0..20).map(|number| (number.to_string(), texts(1_000))).collect();
+    members.extend([
+        ("/b", Value::Object(many)),
+        ("/trace_id", 1.into()),
+        ("/payload/claim_text", 1.into()),
+    ]);
+    members.extend([("/signature/algorithm", "none".into()), ("/payload_type", "other".into())]);
+    let event = with_members(&members);
+    let faults = check_event(&event, SignatureFaults::Listed);
+    assert!(faults.len() <= FAULTS_MAX + 1);
+    for place in [
+        "/trace_id",
+        "/payload/claim_text",
+        "/signature/algorithm",
+        "/payload_type",
+        "/a/0",
+        "/b/0/0",
+    ] {
+        assert!(faults.iter().any(|fault| fault.pointer == place), "{place}");
+    }
+}
+
+#[test]
+fn whoever_wants_a_few_faults_gets_the_first_ones_and_their_number() {
+    let event = with_members(&[("/payload/remark", texts(50_000)), ("/trace_id", 1.into())]);
+    let faults = event_faults(&event, SignatureFaults::LeftOut, 8);
+    assert_eq!((faults.listed().count(), faults.count()), (8, 50_001));
+    assert_eq!(faults.listed().next().map(|fault| &*fault.pointer), Some("/trace_id"));
 }
 
 #[test]

@@ -6,9 +6,10 @@ use countersign_format::hash::Hash;
 use countersign_format::json;
 use countersign_format::python::{PyValue, dumps, loads};
 use countersign_format::receipt::{
-    ActionType, AgentAction, GateDecision, GateScore, PolicyVerdict, ReceiptForm, ReceiptKind,
-    Record, check,
+    ActionType, AgentAction, CheckedReceipt, GateDecision, GateScore, PolicyVerdict, ReceiptForm,
+    ReceiptKind, Record, check, check_with,
 };
+use countersign_format::shape::{Fault, Unknown};
 
 const VECTORS: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cases/receipt-vectors.json"));
@@ -49,7 +50,17 @@ fn action() -> AgentAction {
 }
 
 fn faults(document: &str) -> Vec<String> {
-    check(document.as_bytes()).unwrap_err().iter().map(ToString::to_string).collect()
+    lines(&check(document.as_bytes()).unwrap_err())
+}
+
+fn lines(faults: &[Fault]) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
+}
+
+/// A document whose unknown members are left alone.
+fn kept(document: &str) -> CheckedReceipt {
+    check_with(document.as_bytes(), Unknown::Kept)
+        .unwrap_or_else(|faults| panic!("{document}: {:?}", faults.into_vec()))
 }
 
 /// The line with a piece of its text exchanged.
@@ -94,6 +105,82 @@ fn every_vector_as_a_bare_action_hashes_twelve_fields() {
             assert_eq!((checked.form, checked.hash), (ReceiptForm::Twelve, *hash), "{name}");
         }
     }
+}
+
+/// A document that somebody extended. `policy_verdic` stands for every misspelled name: it is told.
+#[test]
+fn unknown_members_change_no_hash_and_are_told() {
+    for (name, form, text, hash) in vectors() {
+        let bare = kept(&edited(&text, "{", r#"{"policy_verdic":"x","a/b":[NaN],"#));
+        let record = Record::new(bare.action.clone(), form);
+        assert_eq!(bare.kind, ReceiptKind::Action, "{name}");
+        assert_eq!(bare.hash, bare.action.receipt_hash(ReceiptForm::Twelve), "{name}");
+        assert_eq!(
+            lines(&bare.unknown),
+            [
+                "/a~1b: unknown field, which no receipt hash covers",
+                "/policy_verdic: unknown field, which no receipt hash covers",
+            ]
+        );
+        let fields = text.strip_prefix('{').unwrap();
+        let whole = kept(&format!(
+            r#"{{"note":1,"receipt_hash":"{hash}","canonical_fields":{text},{fields}"#
+        ));
+        assert_eq!((whole.kind, whole.form, whole.hash), (ReceiptKind::Record, form, hash));
+        assert_eq!(lines(&whole.unknown), ["/note: unknown field, which no receipt hash covers"]);
+        assert_eq!(record.verify(), [], "{name}");
+        // The hashed fields alone are still known for what they are.
+        let alone = kept(&text);
+        assert_eq!(
+            (alone.kind, alone.form, alone.hash),
+            (ReceiptKind::CanonicalFields, form, hash)
+        );
+        assert!(alone.unknown.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn the_hashed_fields_have_no_others_among_them() {
+    let line = Record::new(action(), ReceiptForm::Twelve).to_line().unwrap();
+    let more = edited(&line, r#""canonical_fields": {"#, r#""canonical_fields": {"note": 1, "#);
+    let faults = check_with(more.as_bytes(), Unknown::Kept).unwrap_err();
+    assert_eq!(lines(&faults.into_vec()), ["/canonical_fields/note: unknown field"]);
+}
+
+#[test]
+fn an_action_in_an_event_may_have_members_that_are_not_known() {
+    let mut value = action().to_json().unwrap();
+    value["note"] = serde_json::json!({ "gate_score": 1 });
+    let read = AgentAction::from_json(&value).unwrap();
+    assert_eq!(read.canonical_12(), action().canonical_12());
+    assert_eq!(
+        countersign_format::receipt::recompute(&value),
+        Some(action().receipt_hash(ReceiptForm::Twelve))
+    );
+}
+
+#[test]
+fn a_document_with_any_number_of_faults_is_told_of_a_thousand() {
+    let keys: String = (0..50_000).map(|it| format!("\"{it}\":1,")).collect();
+    let document = edited(&action().canonical_12(), "{", &format!("{{{keys}"));
+    let told = faults(&document);
+    assert_eq!((told.len(), &*told[0]), (1_001, "/0: unknown field"));
+    assert_eq!(told[1_000], "(document): and 49000 more faults, which are not listed");
+    let hints = kept(&document).unknown;
+    assert_eq!(hints.len(), 1_001);
+    assert_eq!(hints[1_000].message, "and 49000 more hints, which are not listed");
+    let faulty = check_with(edited(&document, ":45", ":[]").as_bytes(), Unknown::Refused);
+    let faulty = faulty.unwrap_err();
+    assert_eq!(faulty.count(), 50_001);
+    assert_eq!(faulty.listed().next().map(|fault| &*fault.pointer), Some("/duration_ms"));
+
+    let line = Record::new(action(), ReceiptForm::Twelve).to_line().unwrap();
+    let start = r#""canonical_fields": {"#;
+    let told = faults(&edited(&line, start, &format!("{start}{keys}")));
+    assert_eq!((told.len(), &*told[0]), (1_001, "/canonical_fields/0: unknown field"));
+    let long = edited(&line, "{", &format!("{{\"{}\":1,", "k".repeat(900_000)));
+    assert!(faults(&long)[0].len() < 1_100);
+    assert!(kept(&long).unknown[0].pointer.len() < 1_100);
 }
 
 /// Members of an action that differ from [`action`], its hash over twelve fields and over thirteen.

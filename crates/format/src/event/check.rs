@@ -7,8 +7,8 @@ use super::{EventType, Since, payload};
 use crate::json::{self, INTEGER_MAX};
 use crate::role::Role;
 use crate::shape::{
-    Checker, Dialect, Fault, Fields, Need, Shape, Unknown, document_schema, is_semver,
-    object_schema, opt, req, req_1_1,
+    Checker, Dialect, FAULTS_MAX, Fault, Faults, Fields, Need, Shape, Unknown, document_schema,
+    is_semver, object_schema, opt, req, req_1_1,
 };
 use crate::time::Timestamp;
 
@@ -75,27 +75,35 @@ pub enum SignatureFaults {
 pub fn check_event_bytes(bytes: &[u8]) -> Vec<Fault> {
     match json::read(bytes) {
         Ok(event) => check_event(&event, SignatureFaults::Listed),
-        Err(error) => vec![Fault { message: error.to_string(), pointer: error.pointer }],
+        Err(error) => vec![error.into()],
     }
 }
 
-/// The rules under which a document is read: 1.0 for versions that begin so, else 1.1.
+/// The rules under which a document is read: 1.0 for versions that begin with `1.0.`, else 1.1.
 #[must_use]
 pub fn dialect_of(event: &Value) -> Dialect {
     match event.get("schema_version").and_then(Value::as_str) {
-        Some(version) if version == "1.0" || version.starts_with("1.0.") => Dialect::V1_0,
+        Some(version) if version.starts_with("1.0.") => Dialect::V1_0,
         _ => Dialect::V1_1,
     }
 }
 
-/// Every way in which `event` differs from the schema that it names.
+/// Every way in which `event` differs from the schema that it names, as [`Faults::into_vec`] lists it.
 #[must_use]
 pub fn check_event(event: &Value, signature: SignatureFaults) -> Vec<Fault> {
+    event_faults(event, signature, FAULTS_MAX).into_vec()
+}
+
+/// As [`check_event`], for somebody who wants no more than the first `most` faults and their number.
+///
+/// What an event must have comes first, so that no number of unknown members can hide its faults.
+#[must_use]
+pub fn event_faults(event: &Value, signature: SignatureFaults, most: usize) -> Faults {
     let dialect = dialect_of(event);
-    let mut checker = Checker::new(dialect);
+    let mut checker = Checker::listing(dialect, most);
     let Some(members) = event.as_object() else {
         checker.check(&Shape::Object(&PROTOCOL_EVENT), event);
-        return checker.into_faults();
+        return checker.found();
     };
     for field in PROTOCOL_EVENT.fields {
         match field.name {
@@ -109,17 +117,17 @@ pub fn check_event(event: &Value, signature: SignatureFaults) -> Vec<Fault> {
             },
         }
     }
-    checker.unknown_members(&PROTOCOL_EVENT, members);
     check_version(event, &mut checker);
     check_agreement(event, dialect, &mut checker);
-    check_payload(event, dialect, &mut checker);
     if signature == SignatureFaults::Listed {
         checker.below("signature", |below| match event.get("signature") {
             None => below.fault("missing"),
             Some(signature) => below.check(&Shape::Object(&SIGNATURE), signature),
         });
     }
-    checker.into_faults()
+    check_payload(event, dialect, &mut checker);
+    checker.unknown_members(&PROTOCOL_EVENT, members);
+    checker.found()
 }
 
 fn check_version(event: &Value, checker: &mut Checker) {

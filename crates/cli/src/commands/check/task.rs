@@ -35,7 +35,7 @@ struct StepSummary {
 pub(super) fn task(document: &Document) -> Verdict {
     let read = match document.length {
         0..=TASK_BYTES_MAX => Task::from_bytes(&document.bytes),
-        length => Err(vec![TaskFault::too_long(length)]),
+        _ => Err(vec![too_long(document)]),
     };
     match read {
         Ok(task) => {
@@ -44,10 +44,16 @@ pub(super) fn task(document: &Document) -> Verdict {
             Verdict::Valid(Findings { data, task: Some(summary), ..Findings::default() })
         }
         Err(faults) => {
-            let faults = faults.into_iter().map(PlacedFault::from).collect();
-            Verdict::Invalid(Refusal::listed("task", faults))
+            let faults: Vec<_> = faults.into_iter().map(PlacedFault::from).collect();
+            Verdict::Invalid(Refusal::listed("task", faults.into()))
         }
     }
+}
+
+/// The fault of a file that has more bytes than a task or a flow may have.
+pub(super) fn too_long(document: &Document) -> TaskFault {
+    let message = format!("file of {}, the limit is {TASK_BYTES_MAX}", document.size());
+    TaskFault { message, ..TaskFault::too_long(document.length) }
 }
 
 impl TaskSummary {
