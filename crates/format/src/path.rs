@@ -230,10 +230,11 @@ pub(crate) fn is_invisible(character: char) -> bool {
     text::escape(shown).to_string() != shown
 }
 
-/// `text` with differences of case removed. Upper case first: it also joins letters such as the
-/// long s, which some file systems take for an ordinary one.
+/// `text` with differences of case removed. Upper case joins letters such as the long s, which some
+/// file systems take for an ordinary one; the capital sharp s has to be a small one before.
 fn fold(text: &str) -> String {
-    text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+    let lower = text.chars().flat_map(char::to_lowercase);
+    lower.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
 /// Windows opens a device for these names, with any extension and with spaces before it.
@@ -323,6 +324,8 @@ mod tests {
             "git~1.md",
             "communication~1",
             ".claude.md",
+            "mcp~1",
+            "mcp~1.js",
             "...a",
         ] {
             assert!(WorkspacePath::parse(path).is_ok(), "{path}: {:?}", WorkspacePath::parse(path));
@@ -440,6 +443,9 @@ mod tests {
             "codex~1",
             "CURSOR~1",
             "MCP~1.JSO",
+            "MCP~1.JSON",
+            "mcp~2.json",
+            "MC0A1B~1.JSONL",
             "gi7eba~1",
             ".gıt/config",
             ".curſor/x",

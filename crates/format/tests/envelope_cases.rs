@@ -482,6 +482,19 @@ fn former_field_names_get_a_hint() {
 }
 
 #[test]
+fn artifacts_that_a_sharp_s_tells_apart_are_one_file() {
+    let artifact = |path| json!({ "path": path, "operation": "create", "content": "x" });
+    for (one, other) in [("ß", "ẞ"), ("ẞ", "ss"), ("a/Straße", "A/STRASSE")] {
+        let document = with(output(), "/artifacts", Some(json!([artifact(one), artifact(other)])));
+        assert_eq!(
+            output_faults(&document),
+            ["/artifacts/1/path: names the same file as `/artifacts/0/path`"],
+            "{one} {other}"
+        );
+    }
+}
+
+#[test]
 fn tables_give_schemas_that_tolerate_unknown_fields() {
     let schema = document_schema(&OUTPUT_ENVELOPE_FIELDS, "output-envelope");
     assert_eq!(schema["required"], json!(["success", "summary", "artifacts", "recommendation"]));
