@@ -19,7 +19,7 @@ export function text(object, name) {
 /** The rules under which an event is read. */
 export function dialectOf(event) {
   const version = text(event, 'schema_version') ?? '';
-  return version === '1.0' || version.startsWith('1.0.') ? '1.0' : '1.1';
+  return version.startsWith('1.0.') ? '1.0' : '1.1';
 }
 
 /** The names of a table's members. Tables are few and asked for with every event. */

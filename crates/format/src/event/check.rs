@@ -79,11 +79,11 @@ pub fn check_event_bytes(bytes: &[u8]) -> Vec<Fault> {
     }
 }
 
-/// The rules under which a document is read: 1.0 for versions that begin so, else 1.1.
+/// The rules under which a document is read: 1.0 for versions that begin with `1.0.`, else 1.1.
 #[must_use]
 pub fn dialect_of(event: &Value) -> Dialect {
     match event.get("schema_version").and_then(Value::as_str) {
-        Some(version) if version == "1.0" || version.starts_with("1.0.") => Dialect::V1_0,
+        Some(version) if version.starts_with("1.0.") => Dialect::V1_0,
         _ => Dialect::V1_1,
     }
 }
