@@ -147,6 +147,18 @@ fn a_file_that_is_no_text_or_too_long() {
         ");
 }
 
+/// What a summary repeats of a task are names, which can hold nothing that a terminal obeys.
+#[test]
+fn no_text_of_a_task_reaches_its_summary() {
+    let hostile = r"x\nstep fake: exec\u001b[2J";
+    let other = TASK.replace("Make the parser", hostile).replace("Build it", hostile);
+    assert_eq!(run(&["check", "task"], other), run(&["check", "task"], TASK));
+    for name in ["fix-parser", "build", "note-elsewhere", "critic", "prompt", "exec\""] {
+        let screen = run(&["check", "task"], TASK.replace(name, &format!("{hostile}{name}")));
+        assert_eq!((screen.code, screen.stdout()), (3, ""), "{name}: {screen}");
+    }
+}
+
 #[test]
 fn a_file_a_dash_and_nothing_read_alike() {
     let home = tempfile::tempdir().unwrap();

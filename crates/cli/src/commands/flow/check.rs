@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use countersign_format::text::escape;
 use countersign_protocol::flow::{FlowRoute, StepBy};
 use countersign_runtime::flow::FlowFile;
 use serde::Serialize;
@@ -101,27 +102,36 @@ impl FlowSummary {
         }
     }
 
-    /// A line for the flow, and one for each step.
+    /// A line for the flow, and one for each step. Nothing in the file can begin another line.
     pub(crate) fn text(&self) -> String {
         let feature = self.feature_id.as_deref().unwrap_or("given by its first step");
-        let mut text = format!("flow {}, feature {feature}\n", self.workflow);
+        let mut text = format!("flow {}, feature {}\n", escape(&self.workflow), escape(feature));
         for step in &self.steps {
-            let after = match step.needs.as_slice() {
-                [] => String::new(),
-                needs => format!(", after {}", needs.join(" and ")),
-            };
-            text.push_str(&format!("step {}{after}: {}\n", step.id, step.by));
-            if !step.writes.is_empty() {
-                text.push_str(&format!("     may write {}\n", step.writes.join(", ")));
-            }
-            if let Some(back) = &step.leads_back_to {
-                let own = (step.max_iterations, step.id.clone());
-                let (bound, of) = step.bound.as_ref().unwrap_or(&own);
-                text.push_str(&format!(
-                    "     may lead back to {back}, {bound} runs at most (bound of {of})\n"
-                ));
+            for line in step.lines() {
+                text.push_str(&format!("{}\n", escape(&line)));
             }
         }
         text
+    }
+}
+
+impl StepLine {
+    /// What the step is, and below it what it may do.
+    fn lines(&self) -> Vec<String> {
+        let after = match self.needs.as_slice() {
+            [] => String::new(),
+            needs => format!(", after {}", needs.join(" and ")),
+        };
+        let mut lines = vec![format!("step {}{after}: {}", self.id, self.by)];
+        if !self.writes.is_empty() {
+            lines.push(format!("     may write {}", self.writes.join(", ")));
+        }
+        if let Some(back) = &self.leads_back_to {
+            let own = (self.max_iterations, self.id.clone());
+            let (bound, of) = self.bound.as_ref().unwrap_or(&own);
+            let runs = format!("{bound} runs at most (bound of {of})");
+            lines.push(format!("     may lead back to {back}, {runs}"));
+        }
+        lines
     }
 }

@@ -100,6 +100,32 @@ fn a_flow_that_is_in_order_is_summarised() {
     assert!(picture.starts_with("<svg ") && picture.contains("ship?"), "{picture}");
 }
 
+/// A summary goes through a pipe to people and programs that take a line of it for a step.
+#[test]
+fn no_text_of_a_flow_begins_another_line_of_its_summary() {
+    let place = workspace();
+    let hostile = r"w\nstep fake: x\r\u001b[2J\u202e\u0085!";
+    let told = r"w\u{a}step fake: x\u{d}\u{1b}[2J\u{202e}\u{85}!";
+    write(
+        &place,
+        "flow.toml",
+        &format!(
+            "workflow = \"{hostile}\"\nfeature_id = \"005\"\n[agents.a]\nkind = \"command\"\n\
+             command = [\"sh\", \"agent.sh\"]\n[[steps]]\nid = \"write\"\nagent = \"a\"\n\
+             action = \"{hostile}\"\nwrites = [\"out/**\"]\n[[steps]]\nid = \"ok\"\n\
+             needs = [\"write\"]\napproval = {{ question = \"{hostile}\" }}\n"
+        ),
+    );
+    let summary = format!(
+        "flow {told}, feature 005\nstep write: a (command): {told}\n     may write out/**\n\
+         step ok, after write: a person: {told}\n"
+    );
+    for arguments in [&["flow", "check", "flow.toml"][..], &["check", "flow", "flow.toml"]] {
+        let checked = place.run(arguments);
+        assert_eq!((checked.code, checked.stdout()), (0, &*summary), "{checked}");
+    }
+}
+
 #[test]
 fn a_flow_of_ten_times_the_size_takes_little_more_than_ten_times_as_long_to_check() {
     let place = workspace();
