@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use crate::text;
+
+/// Characters of a key that a fault repeats: it may be as long as the document.
+const KEY_CHARS_MAX: usize = 200;
+
 /// A reason to refuse a JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonFault {
@@ -38,10 +43,10 @@ pub enum JsonFault {
     #[error("lone surrogate U+{0:04X}")]
     LoneSurrogate(u16),
     /// The same member twice in one object, compared after unescaping.
-    #[error("duplicate key `{}`", crate::text::escape(.0))]
+    #[error("duplicate key `{}`", shown(.0))]
     DuplicateKey(String),
     /// A key that a JSON library reserves for itself.
-    #[error("reserved key `{}`", crate::text::escape(.0))]
+    #[error("reserved key `{}`", shown(.0))]
     ReservedKey(String),
     /// An integer, or a number whose canonical form is one, outside ±(2^53 - 1).
     #[error("integer beyond ±9007199254740991")]
@@ -94,3 +99,26 @@ impl fmt::Display for JsonError {
 }
 
 impl std::error::Error for JsonError {}
+
+/// A key as a fault repeats it: cut where it is long, and escaped.
+fn shown(key: &str) -> String {
+    match key.char_indices().nth(KEY_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", text::escape(key.get(..end).unwrap_or_default())),
+        None => text::escape(key).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_keys_are_cut() {
+        let said = |key: &str| JsonFault::DuplicateKey(key.to_owned()).to_string();
+        assert_eq!(said(&"é".repeat(200)), format!("duplicate key `{}`", "é".repeat(200)));
+        assert_eq!(said(&"é".repeat(4 << 20)), format!("duplicate key `{}...`", "é".repeat(200)));
+        assert_eq!(said("a\n"), "duplicate key `a\\u{a}`");
+        let reserved = JsonFault::ReservedKey("x".repeat(300)).to_string();
+        assert_eq!(reserved, format!("reserved key `{}...`", "x".repeat(200)));
+    }
+}

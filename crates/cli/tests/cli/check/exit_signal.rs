@@ -149,6 +149,21 @@ fn what_is_too_large_is_counted() {
 }
 
 #[test]
+fn names_of_others_are_repeated_up_to_two_hundred_characters() {
+    let key = "é".repeat(10_000);
+    let cut = format!("`{}...`", "é".repeat(200));
+    let screen = check(&[], Some("1"), format!("{{\"{key}\":1,\"{key}\":2}}"));
+    assert_refused(
+        &screen,
+        &format!("invalid JSON: duplicate key {cut} at line 1 column "),
+        "twice",
+    );
+    let signal = json!({ "protocol": "apm2_agent_exit", "version": "1.0.0", key: 1 });
+    let screen = check(&[], Some("1"), signal.to_string());
+    assert_refused(&screen, &format!("invalid JSON: unknown field {cut}, expected"), "unknown");
+}
+
+#[test]
 fn a_phase_is_asked_of_exit_signals_only() {
     assert_eq!(check(&["--phase", "draft"], Some("1"), "").code, 2);
     assert_eq!(check(&["--phase", ""], Some("1"), "").code, 2);
