@@ -4,11 +4,12 @@
 //! A checker lists every fault with a JSON pointer rather than stopping at the first. Unknown
 //! members pass unless the table refuses them.
 
-use std::fmt;
+mod fault;
 
 use serde_json::{Map, Value, json};
 
 use crate::{hash, id, text, time::Timestamp};
+pub use fault::{FAULTS_MAX, Fault, Faults, LIST_FAULTS_MAX, shown_pointer};
 
 /// The rules of which schema version hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,27 +127,6 @@ pub const fn opt(name: &'static str, shape: Shape) -> Field {
     Field { name, need: Need::Optional, shape }
 }
 
-/// A place in a document and what is wrong there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// JSON pointer (RFC 6901) to the value, or to where it should be.
-    pub pointer: String,
-    /// What is wrong, without the value itself.
-    pub message: String,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.pointer.is_empty() { "(document)" } else { &self.pointer };
-        write!(f, "{}: {}", text::escape(place), text::escape(&self.message))
-    }
-}
-
-/// Faults that are listed of one document; a document that has more is wrong all the same.
-pub const FAULTS_MAX: usize = 200;
-/// Bytes of a listed pointer: keys may be as long as a document, and each fault would repeat them.
-const POINTER_BYTES_MAX: usize = 1024;
-
 /// Whether `value` has `shape`, as [`Checker::check`] would say without a word. Most documents have
 /// theirs, and then no place in them needs a name.
 #[must_use]
@@ -220,33 +200,45 @@ fn is_any(value: &Value) -> bool {
 pub struct Checker {
     dialect: Dialect,
     pointer: String,
-    faults: Vec<Fault>,
+    faults: Faults,
 }
 
 impl Checker {
     /// A checker that stands at the root of a document.
     #[must_use]
     pub const fn new(dialect: Dialect) -> Self {
-        Self { dialect, pointer: String::new(), faults: Vec::new() }
+        Self::listing(dialect, FAULTS_MAX)
     }
 
-    /// What was found.
+    /// As [`Self::new`], for somebody who wants no more than the first `most` faults.
+    #[must_use]
+    pub const fn listing(dialect: Dialect, most: usize) -> Self {
+        Self { dialect, pointer: String::new(), faults: Faults::listing(most) }
+    }
+
+    /// What was found, as [`Faults::into_vec`] lists it.
     #[must_use]
     pub fn into_faults(self) -> Vec<Fault> {
+        self.faults.into_vec()
+    }
+
+    /// What was found, with the number of it.
+    #[must_use]
+    pub fn found(self) -> Faults {
         self.faults
     }
 
     /// Notes a fault at the current place.
     pub fn fault(&mut self, message: impl Into<String>) {
-        if self.faults.len() >= FAULTS_MAX {
-            return;
-        }
-        let end = self.pointer.floor_char_boundary(POINTER_BYTES_MAX);
-        let pointer = match self.pointer.get(..end) {
-            Some(shown) if end < self.pointer.len() => format!("{shown}…"),
-            _ => self.pointer.clone(),
-        };
-        self.faults.push(Fault { pointer, message: message.into() });
+        self.faults.note(&self.pointer, message);
+    }
+
+    /// Runs `check`, which walks one list: [`Faults::within_list`].
+    pub fn within_list<T>(&mut self, check: impl FnOnce(&mut Self) -> T) -> T {
+        let room = self.faults.enter_list();
+        let made = check(self);
+        self.faults.leave_list(room);
+        made
     }
 
     /// Runs `check` one step further down.
@@ -270,18 +262,13 @@ impl Checker {
             Shape::Nullable(inner) => self.check(inner, value),
             Shape::List(inner) => match value.as_array() {
                 Some(elements) => {
-                    for (index, element) in elements.iter().enumerate() {
-                        self.below(&index.to_string(), |below| below.check(inner, element));
-                    }
+                    self.elements(elements, |below, element| below.check(inner, element));
                 }
                 None => self.wrong_type("an array", value),
             },
             Shape::MapOf(inner) => match value.as_object() {
                 Some(members) => {
-                    for (key, member) in members {
-                        self.key(key);
-                        self.below(key, |below| below.check(inner, member));
-                    }
+                    self.entries(members, |below, member| below.check(inner, member));
                 }
                 None => self.wrong_type("an object", value),
             },
@@ -303,6 +290,12 @@ impl Checker {
         let Some(members) = value.as_object() else {
             return self.wrong_type("an object", value);
         };
+        self.known_members(fields, members);
+        self.within_list(|object| object.unknown_members(fields, members));
+    }
+
+    /// Looks at the members that `fields` lists.
+    pub fn known_members(&mut self, fields: &Fields, members: &Map<String, Value>) {
         for field in fields.fields {
             match members.get(field.name) {
                 Some(member) => self.below(field.name, |below| below.check(&field.shape, member)),
@@ -312,7 +305,6 @@ impl Checker {
                 None => {}
             }
         }
-        self.unknown_members(fields, members);
     }
 
     /// Looks at the members that `fields` does not list.
@@ -346,19 +338,28 @@ impl Checker {
                     self.fault(fault.to_string());
                 }
             }
-            Value::Array(elements) => {
-                for (index, element) in elements.iter().enumerate() {
-                    self.below(&index.to_string(), |below| below.any(element));
-                }
-            }
-            Value::Object(members) => {
-                for (key, member) in members {
-                    self.key(key);
-                    self.below(key, |below| below.any(member));
-                }
-            }
+            Value::Array(elements) => self.elements(elements, Self::any),
+            Value::Object(members) => self.entries(members, Self::any),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
+    }
+
+    fn elements(&mut self, elements: &[Value], check: impl Fn(&mut Self, &Value)) {
+        self.within_list(|list| {
+            for (index, element) in elements.iter().enumerate() {
+                list.below(&index.to_string(), |below| check(below, element));
+            }
+        });
+    }
+
+    /// The members of an object that may have any.
+    fn entries(&mut self, members: &Map<String, Value>, check: impl Fn(&mut Self, &Value)) {
+        self.within_list(|list| {
+            for (key, member) in members {
+                list.key(key);
+                list.below(key, |below| check(below, member));
+            }
+        });
     }
 
     fn key(&mut self, key: &str) {

@@ -482,6 +482,60 @@ fn former_field_names_get_a_hint() {
 }
 
 #[test]
+fn no_list_hides_the_faults_of_other_members_and_what_is_not_listed_is_counted() {
+    let artifact = json!({ "path": "../x", "operation": "create", "content": "x" });
+    let document = with(output(), "/artifacts", Some(vec![artifact; 9_000].into()));
+    let document = with(document, "/notes", Some(vec![json!(1); 1_000].into()));
+    let document = with(document, "/recommendation", Some(json!("merge")));
+    let error = OutputEnvelope::from_value(document).expect_err("faulty");
+    let EnvelopeError::Faults(all) = &error else { panic!("{error}") };
+    assert_eq!(all.count(), 9_000 + 1_000 + 1);
+    let faults = error.faults();
+    assert_eq!(faults.len(), 1_000 + 1_000 + 1 + 1);
+    assert_eq!(faults[2_000].pointer, "/recommendation");
+    assert_eq!(faults[2_001].to_string(), "(document): and 8000 more faults, which are not listed");
+    // What is told to the agent and recorded stays short.
+    let said = error.to_string();
+    assert!(said.ends_with("; and 9801 more") && said.len() < 20_000, "{}", said.len());
+
+    let document = with(input(), "/paths/all", Some(vec![json!("/x"); 10_000].into()));
+    let faults = input_faults(&with(document, "/task", Some(json!(1))));
+    assert_eq!(faults.len(), 1_002);
+    assert_eq!(faults[1_000], "/task: must be an object, found a number");
+    let files: serde_json::Map<_, _> = (0..5_000).map(|it| (it.to_string(), json!(1))).collect();
+    assert_eq!(input_faults(&with(input(), "/paths", Some(files.into()))).len(), 1_001);
+}
+
+#[test]
+fn artifacts_that_collide_in_number_do_not_hide_what_comes_after_them() {
+    let artifact = json!({ "path": "a.md", "operation": "create", "content": "x" });
+    let document = with(output(), "/artifacts", Some(vec![artifact; 9_000].into()));
+    let faults = output_faults(&with(document, "/notes", Some(json!(null))));
+    assert_eq!(faults.len(), 1_002);
+    assert!(faults[1_000].starts_with("/notes: must not be null"), "{}", faults[1_000]);
+}
+
+#[test]
+fn keys_of_any_length_and_number_are_told_in_short() {
+    let long = "k".repeat(4 << 20);
+    let twice = output().to_string().replacen('{', &format!("{{\"{long}\":1,\"{long}\":2,"), 1);
+    let told = faults(OutputEnvelope::from_bytes(twice.as_bytes()));
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains("duplicate key `kkk") && told[0].len() < 400, "{}", told[0].len());
+
+    let mut document = output();
+    document[format!("{long}_report")] = json!(1);
+    let hints = OutputEnvelope::from_value(document.clone()).expect("tolerated").legacy_hints();
+    assert!(hints.len() == 1 && hints[0].pointer.len() < 1_100);
+    for number in 0..3_000 {
+        document[format!("{number}_report")] = json!(1);
+    }
+    let hints = OutputEnvelope::from_value(document).expect("tolerated").legacy_hints();
+    assert_eq!(hints.len(), 1_001);
+    assert_eq!(hints[1_000].message, "and 2001 more hints, which are not listed");
+}
+
+#[test]
 fn artifacts_that_a_sharp_s_tells_apart_are_one_file() {
     let artifact = |path| json!({ "path": path, "operation": "create", "content": "x" });
     for (one, other) in [("ß", "ẞ"), ("ẞ", "ss"), ("a/Straße", "A/STRASSE")] {

@@ -4,8 +4,9 @@
 #![expect(clippy::disallowed_methods, reason = "tests read their cases from files")]
 
 use base64::Engine as _;
-use countersign_format::event::{SignatureFaults, check_event, check_event_bytes};
+use countersign_format::event::{SignatureFaults, check_event, check_event_bytes, event_faults};
 use countersign_format::json::{self, Value, line};
+use countersign_format::shape::FAULTS_MAX;
 use proptest::prelude::*;
 
 struct Case {
@@ -203,8 +204,76 @@ fn a_document_full_of_faults_below_a_long_key_does_not_exhaust_memory() {
     let faults = vec![r#""\uffff""#; 60_000].join(",");
     let text = format!(r#"{{"payload":{{"{}":[{faults}]}}}}"#, "k".repeat(400_000));
     let found = check_event_bytes(text.as_bytes());
-    assert_eq!(found.len(), countersign_format::shape::FAULTS_MAX);
+    assert!(found.len() < 1_100, "{}", found.len());
     assert!(found.iter().all(|fault| fault.pointer.len() < 1_100));
+}
+
+/// The valid event with `members` put into it.
+fn with_members(members: &[(&str, Value)]) -> Value {
+    let mut event: Value =
+        serde_json::from_str(include_str!("data/valid-event.json")).expect("fixture");
+    for (pointer, value) in members {
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        event.pointer_mut(parent).unwrap()[key] = value.clone();
+    }
+    event
+}
+
+/// A list of `count` texts that may not stand in an event.
+fn texts(count: usize) -> Value {
+    vec!["\u{ffff}"; count].into()
+}
+
+#[test]
+fn every_fault_is_listed_up_to_a_thousand_in_a_list_and_the_others_are_counted() {
+    for (count, listed) in [(201, 201), (1_000, 1_000), (1_001, 1_001), (50_000, 1_001)] {
+        let event = with_members(&[("/payload/remark", texts(count))]);
+        let faults = check_event(&event, SignatureFaults::Listed);
+        assert_eq!(faults.len(), listed, "{count}");
+        assert_eq!(faults[0].pointer, "/payload/remark/0");
+        assert_eq!(faults[listed - 1].pointer.is_empty(), count > 1_000, "{count}");
+        let all = event_faults(&event, SignatureFaults::Listed, FAULTS_MAX);
+        assert_eq!(all.count(), count);
+    }
+    let event = with_members(&[("/payload/remark", texts(50_000))]);
+    let last = check_event(&event, SignatureFaults::Listed).pop().unwrap();
+    assert_eq!(last.message, "and 49000 more faults, which are not listed");
+}
+
+#[test]
+fn no_list_and_no_unknown_member_hides_the_faults_of_what_an_event_must_have() {
+    let mut members: Vec<_> =
+        ["/artifacts", "/claims", "/a", "/payload/a", "/payload/evidence_artifacts"]
+            .map(|place| (place, texts(9_000)))
+            .into();
+    let many = (0..20).map(|number| (number.to_string(), texts(1_000))).collect();
+    members.extend([
+        ("/b", Value::Object(many)),
+        ("/trace_id", 1.into()),
+        ("/payload/claim_text", 1.into()),
+    ]);
+    members.extend([("/signature/algorithm", "none".into()), ("/payload_type", "other".into())]);
+    let event = with_members(&members);
+    let faults = check_event(&event, SignatureFaults::Listed);
+    assert!(faults.len() <= FAULTS_MAX + 1);
+    for place in [
+        "/trace_id",
+        "/payload/claim_text",
+        "/signature/algorithm",
+        "/payload_type",
+        "/a/0",
+        "/b/0/0",
+    ] {
+        assert!(faults.iter().any(|fault| fault.pointer == place), "{place}");
+    }
+}
+
+#[test]
+fn whoever_wants_a_few_faults_gets_the_first_ones_and_their_number() {
+    let event = with_members(&[("/payload/remark", texts(50_000)), ("/trace_id", 1.into())]);
+    let faults = event_faults(&event, SignatureFaults::LeftOut, 8);
+    assert_eq!((faults.listed().count(), faults.count()), (8, 50_001));
+    assert_eq!(faults.listed().next().map(|fault| &*fault.pointer), Some("/trace_id"));
 }
 
 #[test]

@@ -6,9 +6,10 @@ use countersign_format::hash::Hash;
 use countersign_format::json;
 use countersign_format::python::{PyValue, dumps, loads};
 use countersign_format::receipt::{
-    ActionType, AgentAction, GateDecision, GateScore, PolicyVerdict, ReceiptForm, ReceiptKind,
-    Record, check,
+    ActionType, AgentAction, CheckedReceipt, GateDecision, GateScore, PolicyVerdict, ReceiptForm,
+    ReceiptKind, Record, check, check_with,
 };
+use countersign_format::shape::{Fault, Unknown};
 
 const VECTORS: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cases/receipt-vectors.json"));
@@ -49,7 +50,17 @@ fn action() -> AgentAction {
 }
 
 fn faults(document: &str) -> Vec<String> {
-    check(document.as_bytes()).unwrap_err().iter().map(ToString::to_string).collect()
+    lines(&check(document.as_bytes()).unwrap_err())
+}
+
+fn lines(faults: &[Fault]) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
+}
+
+/// A document whose unknown members are left alone.
+fn kept(document: &str) -> CheckedReceipt {
+    check_with(document.as_bytes(), Unknown::Kept)
+        .unwrap_or_else(|faults| panic!("{document}: {:?}", faults.into_vec()))
 }
 
 /// The line with a piece of its text exchanged.
@@ -94,6 +105,30 @@ fn every_vector_as_a_bare_action_hashes_twelve_fields() {
             assert_eq!((checked.form, checked.hash), (ReceiptForm::Twelve, *hash), "{name}");
         }
     }
+}
+
+#[test]
+fn a_document_with_any_number_of_faults_is_told_of_a_thousand() {
+    let keys: String = (0..50_000).map(|it| format!("\"{it}\":1,")).collect();
+    let document = edited(&action().canonical_12(), "{", &format!("{{{keys}"));
+    let told = faults(&document);
+    assert_eq!((told.len(), &*told[0]), (1_001, "/0: unknown field"));
+    assert_eq!(told[1_000], "(document): and 49000 more faults, which are not listed");
+    let hints = kept(&document).unknown;
+    assert_eq!(hints.len(), 1_001);
+    assert_eq!(hints[1_000].message, "and 49000 more hints, which are not listed");
+    let faulty = check_with(edited(&document, ":45", ":[]").as_bytes(), Unknown::Refused);
+    let faulty = faulty.unwrap_err();
+    assert_eq!(faulty.count(), 50_001);
+    assert_eq!(faulty.listed().next().map(|fault| &*fault.pointer), Some("/duration_ms"));
+
+    let line = Record::new(action(), ReceiptForm::Twelve).to_line().unwrap();
+    let start = r#""canonical_fields": {"#;
+    let told = faults(&edited(&line, start, &format!("{start}{keys}")));
+    assert_eq!((told.len(), &*told[0]), (1_001, "/canonical_fields/0: unknown field"));
+    let long = edited(&line, "{", &format!("{{\"{}\":1,", "k".repeat(900_000)));
+    assert!(faults(&long)[0].len() < 1_100);
+    assert!(kept(&long).unknown[0].pointer.len() < 1_100);
 }
 
 /// Members of an action that differ from [`action`], its hash over twelve fields and over thirteen.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use countersign_format::event::{
-    Event, EventType, Reading, SIGNATURE, SignatureFaults, WholeLine, check_event,
+    Event, EventType, Reading, SIGNATURE, SignatureFaults, WholeLine, event_faults,
 };
 use countersign_format::hash::Hash;
 use countersign_format::key::{PreparedKey, PublicKey, Signature};
@@ -233,10 +233,10 @@ impl Step {
         let created_at = member("created_at").and_then(|text| text.parse().ok());
         let canonical = reading.fault.is_none();
         let mut faults: Vec<String> = reading.fault.iter().map(ToString::to_string).collect();
-        let shape = check_event(&reading.value, SignatureFaults::LeftOut);
-        faults.extend(shape.iter().take(FAULTS_SHOWN).map(ToString::to_string));
-        if shape.len() > FAULTS_SHOWN {
-            faults.push(format!("and {} more", shape.len() - FAULTS_SHOWN));
+        let shape = event_faults(&reading.value, SignatureFaults::LeftOut, FAULTS_SHOWN);
+        faults.extend(shape.listed().map(ToString::to_string));
+        if shape.count() > FAULTS_SHOWN {
+            faults.push(format!("and {} more", shape.count() - FAULTS_SHOWN));
         }
         let event = if shape.is_empty() { reading.event() } else { None };
         let signed = signed(&reading, ring);

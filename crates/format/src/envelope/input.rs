@@ -233,6 +233,10 @@ fn read_iteration(checker: &mut Checker, value: Value) -> Option<u64> {
 
 fn read_paths(checker: &mut Checker, value: Value) -> Option<BTreeMap<String, InputPath>> {
     let members = walk::object(checker, value)?;
+    checker.within_list(|checker| read_paths_of(checker, members))
+}
+
+fn read_paths_of(checker: &mut Checker, members: Members) -> Option<BTreeMap<String, InputPath>> {
     let mut made = Some(BTreeMap::new());
     for (key, member) in members {
         // Long keys would be repeated by every fault below them.

@@ -9,7 +9,7 @@ mod output;
 mod walk;
 
 use crate::json::JsonError;
-use crate::shape::Fault;
+use crate::shape::{Fault, Faults};
 
 pub use input::{
     INPUT_CONTEXT_FIELDS, INPUT_ENVELOPE_FIELDS, INPUT_TASK_FIELDS, InputContext, InputEnvelope,
@@ -33,6 +33,9 @@ pub const PATHS_MAX: usize = 10_000;
 /// Bytes of `workflow`, of `action` and of each key of `paths`.
 pub const LABEL_BYTES_MAX: usize = 255;
 
+/// Faults that the text of an error repeats: it is told to the agent, and recorded.
+const SAID_MAX: usize = 200;
+
 /// Why a document is not an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
@@ -41,7 +44,7 @@ pub enum EnvelopeError {
     Json(#[from] JsonError),
     /// JSON, but not this envelope. There is at least one fault.
     #[error("{}", list(.0))]
-    Faults(Vec<Fault>),
+    Faults(Faults),
 }
 
 impl EnvelopeError {
@@ -50,12 +53,16 @@ impl EnvelopeError {
     pub fn faults(&self) -> Vec<Fault> {
         match self {
             Self::Json(_) => vec![Fault { pointer: String::new(), message: self.to_string() }],
-            Self::Faults(faults) => faults.clone(),
+            Self::Faults(faults) => faults.clone().into_vec(),
         }
     }
 }
 
-fn list(faults: &[Fault]) -> String {
-    let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+fn list(faults: &Faults) -> String {
+    let mut lines: Vec<String> = faults.listed().take(SAID_MAX).map(ToString::to_string).collect();
+    let more = faults.count() - lines.len();
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
     lines.join("; ")
 }

@@ -234,7 +234,7 @@ fn read_artifacts(checker: &mut Checker, value: Value) -> Option<Vec<Artifact>> 
         index += 1;
         read_artifact(checker, value, |path| keys.push((path.collision_key(), place)))
     });
-    check_collisions(checker, keys);
+    checker.within_list(|checker| check_collisions(checker, keys));
     artifacts
 }
 

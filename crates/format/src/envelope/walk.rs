@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::EnvelopeError;
 use crate::json;
-use crate::shape::{Checker, Dialect, Fault};
+use crate::shape::{Checker, Dialect, Fault, Faults, LIST_FAULTS_MAX};
 use crate::text;
 
 pub(super) type Members = Map<String, Value>;
@@ -29,11 +29,11 @@ pub(super) fn value<T>(
 ) -> Result<T, EnvelopeError> {
     let mut checker = Checker::new(Dialect::V1_1);
     let made = read(&mut checker, document);
-    match (made, checker.into_faults()) {
+    match (made, checker.found()) {
         (Some(made), faults) if faults.is_empty() => Ok(made),
         (_, mut faults) => {
             if faults.is_empty() {
-                faults.push(Fault { pointer: String::new(), message: "not an envelope".into() });
+                faults.note("", "not an envelope");
             }
             Err(EnvelopeError::Faults(faults))
         }
@@ -137,12 +137,16 @@ pub(super) fn list<T>(
         return None;
     }
     let mut made = Some(Vec::with_capacity(elements.len()));
-    for (index, element) in elements.into_iter().enumerate() {
-        checker.below(&index.to_string(), |checker| match (read(checker, element), &mut made) {
-            (Some(element), Some(made)) => made.push(element),
-            _ => made = None,
-        });
-    }
+    checker.within_list(|checker| {
+        for (index, element) in elements.into_iter().enumerate() {
+            checker.below(&index.to_string(), |checker| {
+                match (read(checker, element), &mut made) {
+                    (Some(element), Some(made)) => made.push(element),
+                    _ => made = None,
+                }
+            });
+        }
+    });
     made
 }
 
@@ -167,14 +171,11 @@ pub(super) fn wrong_type<T>(checker: &mut Checker, wanted: &str, value: &Value) 
 
 /// A hint for each member of `members` that `former` names, at the place `parent`.
 pub(super) fn legacy_hints(parent: &str, members: &Members, former: &[(&str, &str)]) -> Vec<Fault> {
-    former
-        .iter()
-        .filter(|(key, _)| members.contains_key(*key))
-        .map(|(key, hint)| Fault {
-            pointer: format!("{parent}{}", pointer(&[key])),
-            message: (*hint).into(),
-        })
-        .collect()
+    let mut hints = Faults::listing(LIST_FAULTS_MAX);
+    for (key, hint) in former.iter().filter(|(key, _)| members.contains_key(*key)) {
+        hints.note(&format!("{parent}{}", pointer(&[key])), *hint);
+    }
+    hints.into_hints()
 }
 
 /// The JSON pointer of these steps.

@@ -7,8 +7,8 @@ use super::{EventType, Since, payload};
 use crate::json::{self, INTEGER_MAX};
 use crate::role::Role;
 use crate::shape::{
-    Checker, Dialect, Fault, Fields, Need, Shape, Unknown, document_schema, is_semver,
-    object_schema, opt, req, req_1_1,
+    Checker, Dialect, FAULTS_MAX, Fault, Faults, Fields, Need, Shape, Unknown, document_schema,
+    is_semver, object_schema, opt, req, req_1_1,
 };
 use crate::time::Timestamp;
 
@@ -75,7 +75,7 @@ pub enum SignatureFaults {
 pub fn check_event_bytes(bytes: &[u8]) -> Vec<Fault> {
     match json::read(bytes) {
         Ok(event) => check_event(&event, SignatureFaults::Listed),
-        Err(error) => vec![Fault { message: error.to_string(), pointer: error.pointer }],
+        Err(error) => vec![error.into()],
     }
 }
 
@@ -88,14 +88,22 @@ pub fn dialect_of(event: &Value) -> Dialect {
     }
 }
 
-/// Every way in which `event` differs from the schema that it names.
+/// Every way in which `event` differs from the schema that it names, as [`Faults::into_vec`] lists it.
 #[must_use]
 pub fn check_event(event: &Value, signature: SignatureFaults) -> Vec<Fault> {
+    event_faults(event, signature, FAULTS_MAX).into_vec()
+}
+
+/// As [`check_event`], for somebody who wants no more than the first `most` faults and their number.
+///
+/// What an event must have comes first, so that no number of unknown members can hide its faults.
+#[must_use]
+pub fn event_faults(event: &Value, signature: SignatureFaults, most: usize) -> Faults {
     let dialect = dialect_of(event);
-    let mut checker = Checker::new(dialect);
+    let mut checker = Checker::listing(dialect, most);
     let Some(members) = event.as_object() else {
         checker.check(&Shape::Object(&PROTOCOL_EVENT), event);
-        return checker.into_faults();
+        return checker.found();
     };
     for field in PROTOCOL_EVENT.fields {
         match field.name {
@@ -109,7 +117,6 @@ pub fn check_event(event: &Value, signature: SignatureFaults) -> Vec<Fault> {
             },
         }
     }
-    checker.unknown_members(&PROTOCOL_EVENT, members);
     check_version(event, &mut checker);
     check_agreement(event, dialect, &mut checker);
     check_payload(event, dialect, &mut checker);
@@ -119,7 +126,11 @@ pub fn check_event(event: &Value, signature: SignatureFaults) -> Vec<Fault> {
             Some(signature) => below.check(&Shape::Object(&SIGNATURE), signature),
         });
     }
-    checker.into_faults()
+    if let Some(payload) = event.get("payload") {
+        checker.below("payload", |below| unknown_of_payload(event, payload, below));
+    }
+    checker.unknown_members(&PROTOCOL_EVENT, members);
+    checker.found()
 }
 
 fn check_version(event: &Value, checker: &mut Checker) {
@@ -152,14 +163,17 @@ fn check_agreement(event: &Value, dialect: Dialect, checker: &mut Checker) {
     }
 }
 
+/// The type that an event states, if it is one.
+fn type_of(event: &Value) -> Option<EventType> {
+    event.get("event_type").and_then(Value::as_str).and_then(EventType::parse)
+}
+
+/// The members of the payload that the table of its type lists.
 fn check_payload(event: &Value, dialect: Dialect, checker: &mut Checker) {
     let Some(payload) = event.get("payload") else {
         return checker.below("payload", |below| below.fault("missing"));
     };
-    let name = event.get("event_type").and_then(Value::as_str).unwrap_or_default();
-    let Some(event_type) = EventType::parse(name) else {
-        return checker.below("payload", |below| below.check(&Shape::Any, payload));
-    };
+    let Some(event_type) = type_of(event) else { return };
     if dialect == Dialect::V1_0 && event_type.since() == Since::V1_1 {
         checker.below("event_type", |below| below.fault("schema 1.0 does not know this type"));
     }
@@ -169,9 +183,21 @@ fn check_payload(event: &Value, dialect: Dialect, checker: &mut Checker) {
     }
     let fields = payload::fields(event_type);
     checker.below("payload", |below| match (dialect, payload.as_object()) {
+        (_, None) => below.object(fields, payload),
         (Dialect::V1_0, Some(members)) => payload_of_1_0(fields, members, below),
-        _ => below.object(fields, payload),
+        (Dialect::V1_1, Some(members)) => below.known_members(fields, members),
     });
+}
+
+/// The members of the payload that no table lists: of an unknown type all.
+fn unknown_of_payload(event: &Value, payload: &Value, checker: &mut Checker) {
+    match (type_of(event), payload.as_object()) {
+        (Some(event_type), Some(members)) => {
+            checker.unknown_members(payload::fields(event_type), members);
+        }
+        (Some(_), None) => {}
+        (None, _) => checker.check(&Shape::Any, payload),
+    }
 }
 
 /// Of schema 1.0 only what it asks for has a form. Whatever else stands there is unknown to it, even
@@ -188,7 +214,6 @@ fn payload_of_1_0(fields: &Fields, members: &Map<String, Value>, checker: &mut C
             None => {}
         }
     }
-    checker.unknown_members(fields, members);
 }
 
 /// The JSON Schema of events of schema 1.1, with the payload of each type.

@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 pub use artifact::{ArtifactDescriptor, RedactionStatus};
 pub use check::{
     PROTOCOL_EVENT, SIGNATURE, SignatureFaults, check_event, check_event_bytes, dialect_of,
-    event_schema,
+    event_faults, event_schema,
 };
 pub use draw_up::{DrawnUp, Place};
 pub use read::{LineFault, Reading};

@@ -4,7 +4,7 @@ use super::table::{AGENT_ACTION, ActionType, GateDecision, PolicyVerdict, Receip
 use crate::hash::Hash;
 use crate::json::{self, INTEGER_MAX};
 use crate::python::{self, PyInteger, PyObject, PyString, PyValue};
-use crate::shape::Fault;
+use crate::shape::{Fault, Faults};
 
 /// One thing that an agent did, as spec and CapSeal's code agree on it. The types hold whatever
 /// Python can hash; [`Record::to_line`](super::Record::to_line) refuses what only Python can read.
@@ -50,15 +50,10 @@ pub enum GateScore {
 }
 
 impl AgentAction {
-    /// Reads the members of an action; absent optional ones are null. Names every fault below
-    /// `place`, a JSON pointer. Members that an action does not have are the caller's affair.
-    pub(super) fn from_members(members: &PyObject, place: &str) -> Result<Self, Vec<Fault>> {
-        let mut reader = MemberReader { members, place, faults: Vec::new() };
-        let action = reader.action();
-        match action {
-            Some(action) if reader.faults.is_empty() => Ok(action),
-            _ => Err(reader.faults),
-        }
+    /// Reads the members of an action; absent optional ones are null. What it gives counts only if no
+    /// fault was noted. Members that an action does not have are the caller's affair.
+    pub(super) fn from_members(members: &PyObject, faults: &mut Faults) -> Option<Self> {
+        MemberReader { members, faults }.action()
     }
 
     /// Its fields in the order of the specification.
@@ -118,14 +113,14 @@ impl AgentAction {
     /// The action as it may stand in an event; refuses what strict JSON cannot hold, and a score
     /// whose receipt hash would not survive there.
     pub fn to_json(&self) -> Result<json::Value, Vec<Fault>> {
-        let mut faults = Vec::new();
+        let mut faults = Faults::default();
         let mut object = json::Map::new();
         for (name, value) in self.members() {
             note_unwritable(&value, &format!("/{name}"), &mut faults);
             object.insert(name.to_owned(), to_strict(&value));
         }
         if !faults.is_empty() {
-            return Err(faults);
+            return Err(faults.into_vec());
         }
         let object = json::Value::Object(object);
         match Self::from_json(&object) {
@@ -136,18 +131,18 @@ impl AgentAction {
     }
 
     /// Reads an action out of an event. Canonical JSON writes `1.0` as `1`; a score is a float, so
-    /// it becomes one again, and the receipt hash is the one that was computed before.
+    /// it becomes one again, and the receipt hash is the one that was computed before. Members that
+    /// an action does not have stay in the event, which binds them.
     pub fn from_json(value: &json::Value) -> Result<Self, Vec<Fault>> {
         let read = python::loads(&json::to_bytes(value));
         let document = read.map_err(|error| vec![fault("", &error.to_string())])?;
         let PyValue::Object(members) = document else {
             return Err(vec![wrong_type("", "an object", &document)]);
         };
-        let unknown = note_unknown(&members, "", &[]);
-        let mut action = match Self::from_members(&members, "") {
-            Ok(action) if unknown.is_empty() => action,
-            Ok(_) => return Err(unknown),
-            Err(faults) => return Err([faults, unknown].concat()),
+        let mut faults = Faults::default();
+        let mut action = match Self::from_members(&members, &mut faults) {
+            Some(action) if faults.is_empty() => action,
+            _ => return Err(faults.into_vec()),
         };
         if let Some(GateScore::Integer(integer)) = &action.gate_score {
             action.gate_score = integer.to_string().parse().ok().map(GateScore::Float);
@@ -171,12 +166,17 @@ impl From<f64> for GateScore {
     }
 }
 
-pub(super) fn fault(pointer: &str, message: &str) -> Fault {
+fn fault(pointer: &str, message: &str) -> Fault {
     Fault { pointer: pointer.to_owned(), message: message.to_owned() }
 }
 
-pub(super) fn wrong_type(pointer: &str, wanted: &str, found: &PyValue) -> Fault {
-    fault(pointer, &format!("must be {wanted}, found {}", found.describe()))
+fn wrong_type(pointer: &str, wanted: &str, found: &PyValue) -> Fault {
+    fault(pointer, &not_a(wanted, found))
+}
+
+/// What is said of a value of another type.
+pub(super) fn not_a(wanted: &str, found: &PyValue) -> String {
+    format!("must be {wanted}, found {}", found.describe())
 }
 
 /// `place` and one step further down.
@@ -184,46 +184,49 @@ pub(super) fn below(place: &str, step: &str) -> String {
     format!("{place}/{}", step.replace('~', "~0").replace('/', "~1"))
 }
 
-/// A fault for every member that is neither a field of an action nor in `more`.
-pub(super) fn note_unknown(members: &PyObject, place: &str, more: &[&str]) -> Vec<Fault> {
+/// Notes `message` at every member that is neither a field of an action nor in `more`.
+pub(super) fn note_unknown(members: &PyObject, more: &[&str], message: &str, noted: &mut Faults) {
     let known = |key: &PyString| {
         let mut names =
             AGENT_ACTION.fields.iter().map(|field| field.name).chain(more.iter().copied());
         names.any(|name| *key == *name)
     };
-    let unknown = members.keys().filter(|&key| !known(key));
-    unknown.map(|key| fault(&below(place, &key.to_lossy()), "unknown field")).collect()
+    noted.within_list(|noted| {
+        for key in members.keys().filter(|&key| !known(key)) {
+            noted.note(&below("", &key.to_lossy()), message);
+        }
+    });
 }
 
 /// Notes everything in `value` that only Python would read back as it was.
-pub(super) fn note_unwritable(value: &PyValue, place: &str, faults: &mut Vec<Fault>) {
+pub(super) fn note_unwritable(value: &PyValue, place: &str, faults: &mut Faults) {
     const SURROGATE: &str = "holds a lone surrogate";
     match value {
         PyValue::Null | PyValue::Bool(_) => {}
         PyValue::Integer(integer) => {
             let safe = |value| (-INTEGER_MAX..=INTEGER_MAX).contains(&value);
             if !integer.as_i64().is_some_and(safe) {
-                faults.push(fault(place, "integer beyond ±9007199254740991"));
+                faults.note(place, "integer beyond ±9007199254740991");
             }
         }
         PyValue::Float(float) if float.is_finite() => {}
-        PyValue::Float(_) => faults.push(fault(place, "must be a finite number")),
+        PyValue::Float(_) => faults.note(place, "must be a finite number"),
         PyValue::String(text) if text.as_str().is_some() => {}
-        PyValue::String(_) => faults.push(fault(place, SURROGATE)),
-        PyValue::Array(elements) => {
+        PyValue::String(_) => faults.note(place, SURROGATE),
+        PyValue::Array(elements) => faults.within_list(|faults| {
             for (index, element) in elements.iter().enumerate() {
                 note_unwritable(element, &below(place, &index.to_string()), faults);
             }
-        }
-        PyValue::Object(members) => {
+        }),
+        PyValue::Object(members) => faults.within_list(|faults| {
             for (key, member) in members {
                 let place = below(place, &key.to_lossy());
                 if key.as_str().is_none() {
-                    faults.push(fault(&place, SURROGATE));
+                    faults.note(&place, SURROGATE);
                 }
                 note_unwritable(member, &place, faults);
             }
-        }
+        }),
     }
 }
 
@@ -244,8 +247,7 @@ fn to_strict(value: &PyValue) -> json::Value {
 
 struct MemberReader<'a> {
     members: &'a PyObject,
-    place: &'a str,
-    faults: Vec<Fault>,
+    faults: &'a mut Faults,
 }
 
 impl MemberReader<'_> {
@@ -288,7 +290,7 @@ impl MemberReader<'_> {
 
     fn required<T>(&mut self, name: &str, wanted: &str, read: Read<T>) -> Option<T> {
         if python::member(self.members, name).is_none() {
-            self.faults.push(fault(&below(self.place, name), "missing"));
+            self.faults.note(&below("", name), "missing");
         }
         self.present(name, wanted, read)
     }
@@ -304,7 +306,7 @@ impl MemberReader<'_> {
         let value = python::member(self.members, name)?;
         let found = read(value);
         if found.is_none() {
-            self.faults.push(wrong_type(&below(self.place, name), wanted, value));
+            self.faults.note(&below("", name), not_a(wanted, value));
         }
         found
     }
@@ -339,7 +341,7 @@ impl MemberReader<'_> {
         let found = text.as_str().and_then(from_name);
         if found.is_none() {
             let message = format!("must be one of: {}", names.join(", "));
-            self.faults.push(fault(&below(self.place, name), &message));
+            self.faults.note(&below("", name), message);
         }
         found
     }

@@ -13,7 +13,7 @@ mod table;
 
 pub use action::{AgentAction, GateScore};
 pub use chain::{ChainFault, verify_chain};
-pub use check::{CheckedReceipt, ReceiptKind, check};
+pub use check::{CheckedReceipt, ReceiptKind, check, check_with};
 pub use direct::recompute;
 pub use record::Record;
 pub use table::{AGENT_ACTION, ActionType, GateDecision, PolicyVerdict, ReceiptForm};

@@ -1,10 +1,11 @@
 //! A line of `actions.jsonl`: an action, its receipt hash and the fields that were hashed.
 
-use super::action::{below, fault, note_unknown, note_unwritable, wrong_type};
+use super::action::{below, not_a, note_unknown, note_unwritable};
+use super::check::{UNKNOWN, object};
 use super::{AGENT_ACTION, AgentAction, ReceiptForm};
 use crate::hash::{Hash, NotAHash};
 use crate::python::{self, PyObject, PyValue};
-use crate::shape::Fault;
+use crate::shape::{Fault, Faults};
 
 /// An action with its receipt. One that was read is well-formed; whether it is true is what
 /// [`Record::verify`] says.
@@ -21,6 +22,9 @@ pub struct Record {
 
 /// The members that a record has beyond those of its action.
 pub(super) const RECORD_ONLY: [&str; 2] = ["receipt_hash", "canonical_fields"];
+/// Their places.
+const RECEIPT_HASH: &str = "/receipt_hash";
+const CANONICAL_FIELDS: &str = "/canonical_fields";
 
 impl Record {
     /// A record of `action` with the hash that is due to it.
@@ -34,29 +38,22 @@ impl Record {
     /// Reads one line. Refuses missing, unknown and mistyped fields, and `canonical_fields` whose
     /// keys are neither the twelve nor the thirteen; does not recompute the hash.
     pub fn read(bytes: &[u8]) -> Result<Self, Vec<Fault>> {
-        match python::loads(bytes) {
-            Ok(PyValue::Object(members)) => Self::from_members(&members),
-            Ok(other) => Err(vec![wrong_type("", "an object", &other)]),
-            Err(error) => Err(vec![fault("", &error.to_string())]),
+        let members = object(bytes).map_err(Faults::into_vec)?;
+        let mut faults = Faults::default();
+        let record = Self::from_members(&members, &mut faults);
+        note_unknown(&members, &RECORD_ONLY, UNKNOWN, &mut faults);
+        match record {
+            Some(record) if faults.is_empty() => Ok(record),
+            _ => Err(faults.into_vec()),
         }
     }
 
-    pub(super) fn from_members(members: &PyObject) -> Result<Self, Vec<Fault>> {
-        let mut faults = note_unknown(members, "", &RECORD_ONLY);
-        let action = AgentAction::from_members(members, "");
-        let receipt_hash = stored_hash(members);
-        let canonical = stored_fields(members);
-        match (action, receipt_hash, canonical) {
-            (Ok(action), Ok(receipt_hash), Ok((canonical_fields, form))) if faults.is_empty() => {
-                Ok(Self { action, receipt_hash, canonical_fields, form })
-            }
-            (action, receipt_hash, canonical) => {
-                faults.extend(action.err().into_iter().flatten());
-                faults.extend(receipt_hash.err());
-                faults.extend(canonical.err().into_iter().flatten());
-                Err(faults)
-            }
-        }
+    /// As [`AgentAction::from_members`], for a record.
+    pub(super) fn from_members(members: &PyObject, faults: &mut Faults) -> Option<Self> {
+        let action = AgentAction::from_members(members, faults);
+        let receipt_hash = stored_hash(members, faults);
+        let (canonical_fields, form) = stored_fields(members, faults)?;
+        Some(Self { action: action?, receipt_hash: receipt_hash?, canonical_fields, form })
     }
 
     /// Which fields were hashed, as the keys of `canonical_fields` say.
@@ -104,30 +101,34 @@ impl Record {
     /// `canonical_fields`, and the hash of these with `receipt_hash`.
     #[must_use]
     pub fn verify(&self) -> Vec<Fault> {
-        let differs = |(name, _, _)| {
+        let mut faults = Faults::default();
+        self.note_false(&mut faults);
+        faults.into_vec()
+    }
+
+    pub(super) fn note_false(&self, faults: &mut Faults) {
+        for (name, _, _) in self.disagreements() {
             let message = format!("differs from the record's own `{name}`");
-            fault(&below("/canonical_fields", name), &message)
-        };
-        let mut faults: Vec<Fault> = self.disagreements().map(differs).collect();
+            faults.note(&below(CANONICAL_FIELDS, name), message);
+        }
         let computed = self.computed_hash();
         if computed != self.receipt_hash {
-            let message = format!("stored {}, computed {computed}", self.receipt_hash);
-            faults.push(fault("/receipt_hash", &message));
+            faults.note(RECEIPT_HASH, format!("stored {}, computed {computed}", self.receipt_hash));
         }
-        faults
     }
 
     /// The line without its line break, keys in CapSeal's order. Refuses what only Python reads:
     /// NaN, infinities, integers beyond ±(2^53 - 1), lone surrogates; and a record that does not
     /// agree with itself.
     pub fn to_line(&self) -> Result<String, Vec<Fault>> {
-        let mut faults = self.verify();
+        let mut faults = Faults::default();
+        self.note_false(&mut faults);
         let mut members = Vec::from(self.action.members());
         for (name, value) in &members {
             note_unwritable(value, &below("", name), &mut faults);
         }
         if !faults.is_empty() {
-            return Err(faults);
+            return Err(faults.into_vec());
         }
         members.push(("receipt_hash", PyValue::String(self.receipt_hash.to_hex().into())));
         members.push(("canonical_fields", PyValue::Object(self.canonical_fields.clone())));
@@ -139,38 +140,43 @@ impl Record {
     }
 }
 
-fn stored_hash(members: &PyObject) -> Result<Hash, Fault> {
-    const PLACE: &str = "/receipt_hash";
-    match python::member(members, "receipt_hash") {
-        Some(PyValue::String(text)) => text
-            .as_str()
-            .and_then(|text| text.parse().ok())
-            .ok_or_else(|| fault(PLACE, &NotAHash.to_string())),
-        Some(other) => Err(wrong_type(PLACE, "a string", other)),
-        None => Err(fault(PLACE, "missing")),
-    }
+fn stored_hash(members: &PyObject, faults: &mut Faults) -> Option<Hash> {
+    let wrong = match python::member(members, "receipt_hash") {
+        Some(PyValue::String(text)) => match text.as_str().and_then(|text| text.parse().ok()) {
+            Some(hash) => return Some(hash),
+            None => NotAHash.to_string(),
+        },
+        Some(other) => not_a("a string", other),
+        None => "missing".to_owned(),
+    };
+    faults.note(RECEIPT_HASH, wrong);
+    None
 }
 
 /// The stored `canonical_fields`, whose keys say which form they are.
-fn stored_fields(members: &PyObject) -> Result<(PyObject, ReceiptForm), Vec<Fault>> {
-    const PLACE: &str = "/canonical_fields";
+fn stored_fields(members: &PyObject, faults: &mut Faults) -> Option<(PyObject, ReceiptForm)> {
     let fields = match python::member(members, "canonical_fields") {
         Some(PyValue::Object(fields)) => fields,
-        Some(other) => return Err(vec![wrong_type(PLACE, "an object", other)]),
-        None => return Err(vec![fault(PLACE, "missing")]),
+        other => {
+            let wrong = other.map_or_else(|| "missing".to_owned(), |it| not_a("an object", it));
+            faults.note(CANONICAL_FIELDS, wrong);
+            return None;
+        }
     };
     let form = match python::member(fields, "policy_verdict") {
         Some(_) => ReceiptForm::Thirteen,
         None => ReceiptForm::Twelve,
     };
-    let mut faults = Vec::new();
+    let before = faults.count();
     for field in AGENT_ACTION.fields.iter().filter(|field| form.covers(field.name)) {
         if python::member(fields, field.name).is_none() {
-            faults.push(fault(&below(PLACE, field.name), "missing"));
+            faults.note(&below(CANONICAL_FIELDS, field.name), "missing");
         }
     }
-    for key in fields.keys().filter(|key| !key.as_str().is_some_and(|key| form.covers(key))) {
-        faults.push(fault(&below(PLACE, &key.to_lossy()), "unknown field"));
-    }
-    if faults.is_empty() { Ok((fields.clone(), form)) } else { Err(faults) }
+    faults.within_list(|faults| {
+        for key in fields.keys().filter(|key| !key.as_str().is_some_and(|key| form.covers(key))) {
+            faults.note(&below(CANONICAL_FIELDS, &key.to_lossy()), UNKNOWN);
+        }
+    });
+    (faults.count() == before).then(|| (fields.clone(), form))
 }

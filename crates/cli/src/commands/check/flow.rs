@@ -23,8 +23,8 @@ pub(super) fn flow(document: &Document) -> Verdict {
             Verdict::Valid(Findings { data, flow: Some(summary), ..Findings::default() })
         }
         Err(faults) => {
-            let faults = faults.into_iter().map(PlacedFault::from).collect();
-            Verdict::Invalid(Refusal::listed("flow", faults))
+            let faults: Vec<_> = faults.into_iter().map(PlacedFault::from).collect();
+            Verdict::Invalid(Refusal::listed("flow", faults.into()))
         }
     }
 }

@@ -7,18 +7,18 @@ use countersign_format::envelope::{
     ENVELOPE_BYTES_MAX, EnvelopeError, InputEnvelope, Migration, OutputEnvelope, migrate_input,
     migrate_output,
 };
-use countersign_format::event::{SignatureFaults, check_event};
+use countersign_format::event::{SignatureFaults, event_faults};
 use countersign_format::exit::{
     AGENT_EXIT_PROTOCOL_ENABLED, ExitFlag, ExitSignal, ExitSignalError, INPUT_BYTES_MAX,
 };
-use countersign_format::json::{self, JsonError, JsonFault, LINE_BYTES_MAX, Value};
+use countersign_format::json::{self, LINE_BYTES_MAX, Value};
 use countersign_format::receipt;
-use countersign_format::shape::Fault;
+use countersign_format::shape::{FAULTS_MAX, Fault, Unknown};
 use countersign_runtime::task::TASK_BYTES_MAX;
 use serde::Serialize;
 
 use super::HeldPhase;
-use super::verdict::{Findings, Migrated, PlacedFault, Refusal, Verdict};
+use super::verdict::{Findings, FoundFaults, Migrated, PlacedFault, Refusal, Verdict};
 use crate::Document;
 
 /// What a document should be.
@@ -63,7 +63,7 @@ impl Kind {
 
 /// JSON that every reader takes alike, and its canonical bytes.
 pub(super) fn json(document: &Document) -> Verdict {
-    match within(document, LINE_BYTES_MAX).and_then(json::read) {
+    match within(document, LINE_BYTES_MAX).and_then(|bytes| Ok(json::read(bytes)?)) {
         Ok(value) => {
             let canonical = json::to_bytes(&value);
             Verdict::Valid(Findings {
@@ -72,38 +72,39 @@ pub(super) fn json(document: &Document) -> Verdict {
                 ..Findings::default()
             })
         }
-        Err(error) => Verdict::Invalid(not_valid(error)),
+        Err(fault) => Verdict::Invalid(not_valid(fault)),
     }
 }
 
 /// The canonical bytes of one object. The line break, if it is there, does not belong to them.
 pub(super) fn ledger_line(document: &Document) -> Verdict {
     let line = within(document, LINE_BYTES_MAX + 1);
-    match line.and_then(|line| json::line::scan(line.strip_suffix(b"\n").unwrap_or(line))) {
-        Ok(_) => Verdict::Valid(Findings::default()),
-        Err(error) => Verdict::Invalid(not_valid(error)),
+    let scan = |line: &[u8]| json::line::scan(line.strip_suffix(b"\n").unwrap_or(line)).map(drop);
+    match line.and_then(|line| Ok(scan(line)?)) {
+        Ok(()) => Verdict::Valid(Findings::default()),
+        Err(fault) => Verdict::Invalid(not_valid(fault)),
     }
 }
 
 /// The members that the schema asks of an event.
 pub(super) fn event(document: &Document) -> Verdict {
-    let faults = match within(document, LINE_BYTES_MAX).and_then(json::read) {
-        Ok(event) => placed(check_event(&event, SignatureFaults::Listed)),
-        Err(error) => vec![error.into()],
+    let read = within(document, LINE_BYTES_MAX).and_then(|bytes| Ok(json::read(bytes)?));
+    let faults = match read {
+        Ok(event) => event_faults(&event, SignatureFaults::Listed, FAULTS_MAX),
+        Err(fault) => return Verdict::Invalid(Refusal::listed("event", fault.into())),
     };
     if faults.is_empty() {
         Verdict::Valid(Findings::default())
     } else {
-        Verdict::Invalid(Refusal::listed("event", faults))
+        Verdict::Invalid(Refusal::listed("event", faults.into()))
     }
 }
 
 /// A receipt that agrees with itself, or an action; and its hash.
 pub(super) fn receipt(document: &Document) -> Verdict {
-    let checked = match within(document, LINE_BYTES_MAX) {
-        Ok(bytes) => receipt::check(bytes).map_err(placed),
-        Err(error) => Err(vec![error.into()]),
-    };
+    let checked = within(document, LINE_BYTES_MAX)
+        .map_err(FoundFaults::from)
+        .and_then(|bytes| Ok(receipt::check_with(bytes, Unknown::Refused)?));
     match checked {
         Ok(checked) => Verdict::Valid(Findings {
             data: Some(format!("{}\n", checked.hash).into_bytes()),
@@ -170,15 +171,14 @@ pub(super) fn output_envelope(document: &Document) -> Verdict {
 fn envelope<T>(
     document: &Document,
     read: impl FnOnce(&[u8]) -> Result<T, EnvelopeError>,
-) -> Result<T, Vec<PlacedFault>> {
-    let bytes = within(document, ENVELOPE_BYTES_MAX).map_err(|error| vec![error.into()])?;
-    read(bytes).map_err(faults_of)
+) -> Result<T, FoundFaults> {
+    read(within(document, ENVELOPE_BYTES_MAX)?).map_err(faults_of)
 }
 
-fn faults_of(error: EnvelopeError) -> Vec<PlacedFault> {
+fn faults_of(error: EnvelopeError) -> FoundFaults {
     match error {
-        EnvelopeError::Json(error) => vec![error.into()],
-        EnvelopeError::Faults(faults) => placed(faults),
+        EnvelopeError::Json(error) => PlacedFault::from(error).into(),
+        EnvelopeError::Faults(faults) => faults.into(),
     }
 }
 
@@ -224,7 +224,7 @@ fn migrated(
     })
 }
 
-fn told(what: &str, hints: Result<Vec<Fault>, Vec<PlacedFault>>) -> Verdict {
+fn told(what: &str, hints: Result<Vec<Fault>, FoundFaults>) -> Verdict {
     match hints {
         Ok(hints) => Verdict::Valid(Findings { hints: placed(hints), ..Findings::default() }),
         Err(faults) => Verdict::Invalid(Refusal::listed(what, faults)),
@@ -232,16 +232,16 @@ fn told(what: &str, hints: Result<Vec<Fault>, Vec<PlacedFault>>) -> Verdict {
 }
 
 /// The whole document, if it is not longer than `max`.
-fn within(document: &Document, max: usize) -> Result<&[u8], JsonError> {
+fn within(document: &Document, max: usize) -> Result<&[u8], PlacedFault> {
     if document.length <= max {
         return Ok(&document.bytes);
     }
-    let fault = JsonFault::TooLong { bytes: document.length, max };
-    Err(JsonError { fault, offset: 0, line: 1, column: 1, pointer: String::new() })
+    let message = format!("document of {} bytes, the limit is {max}", document.length);
+    Err(PlacedFault::at_the_beginning(message))
 }
 
-fn not_valid(error: JsonError) -> Refusal {
-    Refusal::single(format!("not valid: {error}"), error.into())
+fn not_valid(fault: PlacedFault) -> Refusal {
+    Refusal::single(format!("not valid: {}", fault.said()), fault)
 }
 
 /// A refusal in the words of the specification.

@@ -44,8 +44,8 @@ pub(super) fn task(document: &Document) -> Verdict {
             Verdict::Valid(Findings { data, task: Some(summary), ..Findings::default() })
         }
         Err(faults) => {
-            let faults = faults.into_iter().map(PlacedFault::from).collect();
-            Verdict::Invalid(Refusal::listed("task", faults))
+            let faults: Vec<_> = faults.into_iter().map(PlacedFault::from).collect();
+            Verdict::Invalid(Refusal::listed("task", faults.into()))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a check found, and how it is told.
 
 use countersign_format::json::{JsonError, Value};
-use countersign_format::shape::Fault;
+use countersign_format::shape::{Fault, Faults, shown_pointer};
 use countersign_runtime::task::TaskFault;
 use serde::Serialize;
 
@@ -55,7 +55,7 @@ pub(super) struct Migrated {
     pub(super) by_hand: Vec<PlacedFault>,
     /// Whether the text is a valid envelope.
     pub(super) valid: bool,
-    pub(super) faults: Vec<PlacedFault>,
+    pub(super) faults: FoundFaults,
 }
 
 /// Why a document is not valid.
@@ -66,7 +66,7 @@ pub(super) struct Refusal {
     headline: String,
     #[serde(skip)]
     hints: Vec<String>,
-    faults: Vec<PlacedFault>,
+    faults: FoundFaults,
     /// Whether the headline already says all that the faults say.
     #[serde(skip)]
     listed: Listed,
@@ -76,6 +76,15 @@ pub(super) struct Refusal {
 enum Listed {
     InTheHeadline,
     BelowIt,
+}
+
+/// Everything that is wrong with a document: what is listed of it, and how much it is.
+#[derive(Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct FoundFaults {
+    listed: Vec<PlacedFault>,
+    #[serde(skip)]
+    count: usize,
 }
 
 /// A fault, and where in the text it was noticed if it is one of the text itself.
@@ -160,14 +169,14 @@ impl Refusal {
         Self {
             headline: headline.into(),
             hints: Vec::new(),
-            faults: vec![fault],
+            faults: fault.into(),
             listed: Listed::InTheHeadline,
         }
     }
 
     /// A refusal for every one of these reasons; `what` is what the document is not.
-    pub(super) fn listed(what: &str, faults: Vec<PlacedFault>) -> Self {
-        let count = match faults.len() {
+    pub(super) fn listed(what: &str, faults: FoundFaults) -> Self {
+        let count = match faults.count {
             1 => "1 fault".to_owned(),
             count => format!("{count} faults"),
         };
@@ -183,10 +192,35 @@ impl Refusal {
     fn into_error(self) -> CommandError {
         let mut error = CommandError::no(self.headline);
         if self.listed == Listed::BelowIt {
-            error = error.with_details(self.faults.iter().map(PlacedFault::text));
+            error = error.with_details(self.faults.listed.iter().map(PlacedFault::text));
         }
         error.hints = self.hints;
         error
+    }
+}
+
+impl FoundFaults {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl From<PlacedFault> for FoundFaults {
+    fn from(fault: PlacedFault) -> Self {
+        vec![fault].into()
+    }
+}
+
+impl From<Vec<PlacedFault>> for FoundFaults {
+    fn from(listed: Vec<PlacedFault>) -> Self {
+        Self { count: listed.len(), listed }
+    }
+}
+
+impl From<Faults> for FoundFaults {
+    fn from(faults: Faults) -> Self {
+        let count = faults.count();
+        Self { count, listed: faults.into_vec().into_iter().map(PlacedFault::from).collect() }
     }
 }
 
@@ -196,17 +230,29 @@ impl PlacedFault {
         Fault { pointer: String::new(), message: message.into() }.into()
     }
 
+    /// A fault of the text of a document, of which nothing was read.
+    pub(super) fn at_the_beginning(message: String) -> Self {
+        let place = Place::Pointer(String::new());
+        Self { place, message, line: Some(1), column: Some(1) }
+    }
+
+    /// What is wrong, and where in the text.
+    pub(super) fn said(&self) -> String {
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => {
+                format!("{} at line {line} column {column}", self.message)
+            }
+            _ => self.message.clone(),
+        }
+    }
+
     fn text(&self) -> String {
-        let Self { place, message, line, column } = self;
-        match (place, line, column) {
+        match (&self.place, self.line, self.column) {
             (Place::Path(path), Some(line), Some(column)) => {
-                let (path, message) = (path.clone(), message.clone());
-                TaskFault { line: *line, column: *column, path, message }.to_string()
+                let (path, message) = (path.clone(), self.message.clone());
+                TaskFault { line, column, path, message }.to_string()
             }
-            (place, Some(line), Some(column)) => {
-                format!("{}: {message} at line {line} column {column}", place.text())
-            }
-            (place, ..) => format!("{}: {message}", place.text()),
+            (place, ..) => format!("{}: {}", place.text(), self.said()),
         }
     }
 }
@@ -230,7 +276,7 @@ impl From<JsonError> for PlacedFault {
     fn from(error: JsonError) -> Self {
         Self {
             message: error.fault.to_string(),
-            place: Place::Pointer(error.pointer),
+            place: Place::Pointer(shown_pointer(&error.pointer)),
             line: Some(error.line),
             column: Some(error.column),
         }

@@ -58,3 +58,22 @@ fn members_of_former_versions_give_hints() {
         json!([{ "pointer": "/task/mode", "message": "write `action` instead of `mode`" }])
     );
 }
+
+#[test]
+fn what_is_too_much_or_too_long_to_be_told_is_told_in_short() {
+    let artifact = json!({ "path": "../x", "operation": "create", "content": "" });
+    let envelope = json!({
+        "success": true, "summary": "s", "recommendation": "merge",
+        "artifacts": vec![artifact; 9_000],
+    });
+    let screen = run(&["check", "output-envelope"], envelope.to_string());
+    let lines: Vec<&str> = screen.stderr.lines().collect();
+    assert_eq!((screen.code, lines.len()), (3, 1 + 1_000 + 1 + 1));
+    assert_eq!(lines[0], "error: not a valid output envelope: 9001 faults");
+    assert_eq!(lines[1_001], "  /recommendation: must be one of: proceed, retry, escalate");
+    assert_eq!(lines[1_002], "  (document): and 8000 more faults, which are not listed");
+
+    let key = "k".repeat(4 << 20);
+    let screen = run(&["check", "output-envelope"], format!("{{\"{key}\":1,\"{key}\":2}}"));
+    assert!(screen.code == 3 && screen.stderr.len() < 500, "{}", screen.stderr.len());
+}

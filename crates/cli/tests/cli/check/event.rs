@@ -136,6 +136,38 @@ fn text_that_passes_as_json_may_still_not_stand_in_an_event() {
 }
 
 #[test]
+fn faults_that_are_not_listed_are_counted() {
+    let mut event = valid_event();
+    event["payload"]["remark"] = vec!["\u{ffff}"; 50_000].into();
+    event["trace_id"] = json!(1);
+    let screen = run(&["check", "event"], event.to_string());
+    let lines: Vec<&str> = screen.stderr.lines().collect();
+    assert_eq!((screen.code, lines.len()), (3, 1 + 1 + 1_000 + 1));
+    assert_eq!(lines[0], "error: not a valid event: 50001 faults");
+    assert_eq!(lines[1], "  /trace_id: must be a string, found a number");
+    assert_eq!(lines[1_001], "  /payload/remark/999: noncharacter U+FFFF");
+    assert_eq!(lines[1_002], "  (document): and 49000 more faults, which are not listed");
+    let answer = run(&["check", "event", "--json"], event.to_string()).answer();
+    assert_eq!(answer["faults"].as_array().unwrap().len(), 1_002);
+    assert_eq!(answer["faults"][1_001]["message"], "and 49000 more faults, which are not listed");
+}
+
+#[test]
+fn long_keys_are_not_repeated_whole() {
+    let key = "k".repeat(500_000);
+    for document in [
+        format!("{{\"{key}\":1,\"{key}\":2}}"),
+        format!("{{\"{key}\":[01]}}"),
+        format!("{{\"{key}\":\"\u{ffff}\"}}"),
+    ] {
+        let screen = run(&["check", "event"], &document);
+        assert!(screen.code == 3 && screen.stderr.len() < 4_000, "{}", screen.stderr.len());
+        let answer = run(&["check", "event", "--json"], &document);
+        assert!(answer.code == 3 && answer.stdout.len() < 5_000, "{}", answer.stdout.len());
+    }
+}
+
+#[test]
 fn whatever_is_no_object_or_no_json_has_one_fault() {
     for document in ["", "[]", "null", "{", "\"\u{1b}\"", "{}{}"] {
         assert_eq!(pointers(document.as_bytes()), [""], "{document:?}");
