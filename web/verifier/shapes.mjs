@@ -26,7 +26,7 @@ export const OBJECTS = {
   Signature: [["algorithm","1.0",{"one_of":["ed25519"]}],["signature_b64","1.0",{"base64_of":64}],["signed_bytes_hash","1.0","hash"]],
 };
 
-export const CLOSED = ["AgentAction"];
+export const CLOSED = [];
 
 export const TYPES = {
   log_opened: {"kinds":{"log":["recorder"]},"mandatory":false,"opens":["log"],"payload":[["kind","1.0",{"one_of":["log"]}],["origin","1.0","text, not empty"],["identity","1.0",{"object":"AgentIdentity"}],["software",null,"text"]],"since":"1.1"},

@@ -107,6 +107,58 @@ fn every_vector_as_a_bare_action_hashes_twelve_fields() {
     }
 }
 
+/// A document that somebody extended. `policy_verdic` stands for every misspelled name: it is told.
+#[test]
+fn unknown_members_change_no_hash_and_are_told() {
+    for (name, form, text, hash) in vectors() {
+        let bare = kept(&edited(&text, "{", r#"{"policy_verdic":"x","a/b":[NaN],"#));
+        let record = Record::new(bare.action.clone(), form);
+        assert_eq!(bare.kind, ReceiptKind::Action, "{name}");
+        assert_eq!(bare.hash, bare.action.receipt_hash(ReceiptForm::Twelve), "{name}");
+        assert_eq!(
+            lines(&bare.unknown),
+            [
+                "/a~1b: unknown field, which no receipt hash covers",
+                "/policy_verdic: unknown field, which no receipt hash covers",
+            ]
+        );
+        let fields = text.strip_prefix('{').unwrap();
+        let whole = kept(&format!(
+            r#"{{"note":1,"receipt_hash":"{hash}","canonical_fields":{text},{fields}"#
+        ));
+        assert_eq!((whole.kind, whole.form, whole.hash), (ReceiptKind::Record, form, hash));
+        assert_eq!(lines(&whole.unknown), ["/note: unknown field, which no receipt hash covers"]);
+        assert_eq!(record.verify(), [], "{name}");
+        // The hashed fields alone are still known for what they are.
+        let alone = kept(&text);
+        assert_eq!(
+            (alone.kind, alone.form, alone.hash),
+            (ReceiptKind::CanonicalFields, form, hash)
+        );
+        assert!(alone.unknown.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn the_hashed_fields_have_no_others_among_them() {
+    let line = Record::new(action(), ReceiptForm::Twelve).to_line().unwrap();
+    let more = edited(&line, r#""canonical_fields": {"#, r#""canonical_fields": {"note": 1, "#);
+    let faults = check_with(more.as_bytes(), Unknown::Kept).unwrap_err();
+    assert_eq!(lines(&faults.into_vec()), ["/canonical_fields/note: unknown field"]);
+}
+
+#[test]
+fn an_action_in_an_event_may_have_members_that_are_not_known() {
+    let mut value = action().to_json().unwrap();
+    value["note"] = serde_json::json!({ "gate_score": 1 });
+    let read = AgentAction::from_json(&value).unwrap();
+    assert_eq!(read.canonical_12(), action().canonical_12());
+    assert_eq!(
+        countersign_format::receipt::recompute(&value),
+        Some(action().receipt_hash(ReceiptForm::Twelve))
+    );
+}
+
 #[test]
 fn a_document_with_any_number_of_faults_is_told_of_a_thousand() {
     let keys: String = (0..50_000).map(|it| format!("\"{it}\":1,")).collect();

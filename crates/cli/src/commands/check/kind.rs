@@ -104,7 +104,7 @@ pub(super) fn event(document: &Document) -> Verdict {
 pub(super) fn receipt(document: &Document) -> Verdict {
     let checked = within(document, LINE_BYTES_MAX)
         .map_err(FoundFaults::from)
-        .and_then(|bytes| Ok(receipt::check_with(bytes, Unknown::Refused)?));
+        .and_then(|bytes| Ok(receipt::check_with(bytes, Unknown::Kept)?));
     match checked {
         Ok(checked) => Verdict::Valid(Findings {
             data: Some(format!("{}\n", checked.hash).into_bytes()),
@@ -112,6 +112,7 @@ pub(super) fn receipt(document: &Document) -> Verdict {
             form: Some(checked.form.field_count()),
             receipt_kind: Some(checked.kind.as_str()),
             canonical: Some(checked.canonical),
+            hints: placed(checked.unknown),
             ..Findings::default()
         }),
         Err(faults) => Verdict::Invalid(Refusal::listed("receipt", faults)),

@@ -1,5 +1,6 @@
 //! `check event`: every fault with its place.
 
+use countersign_testkit::second_reader::{node, repository};
 use serde_json::{Value, json};
 
 use crate::binary::{Screen, run};
@@ -133,6 +134,66 @@ fn text_that_passes_as_json_may_still_not_stand_in_an_event() {
         assert_eq!(found, ["/payload/remark"], "{}", text(&case, "name"));
     }
     assert_eq!(seen, 2);
+}
+
+/// The valid event as one that ends a tool, with an action in which a member stands that nobody knows.
+fn with_action() -> Value {
+    let hash = "0".repeat(64);
+    let mut event = valid_event();
+    event["event_type"] = json!("tool_execution_completed");
+    event["payload_type"] = json!("tool_execution_completed");
+    event["payload"] = json!({
+        "execution": { "event_id": "01arz3ndektsv4rrffq69g5fay", "seq": 6 },
+        "output_artifacts": [], "exit_status": 0, "receipt_hash": hash,
+        "action": {
+            "action_id": "act_0001", "action_type": "command", "instruction_hash": hash,
+            "input_hash": hash, "output_hash": hash, "success": true, "duration_ms": 1,
+            "timestamp": "2026-01-01T00:00:00.000Z", "member_of_tomorrow": { "b": [1] },
+        },
+    });
+    event
+}
+
+#[test]
+fn an_action_may_have_members_that_are_not_known_if_their_text_may_stand_in_an_event() {
+    let mut event = with_action();
+    assert_eq!(pointers(event.to_string().as_bytes()), [""; 0]);
+    event["payload"]["action"]["member_of_tomorrow"]["b"][0] = json!("e\u{301}");
+    assert_eq!(pointers(event.to_string().as_bytes()), ["/payload/action/member_of_tomorrow/b/0"]);
+}
+
+/// The pointers of faults that the second reader finds, which leaves signatures to its verifier.
+fn pointers_of_second_reader(document: &str) -> Vec<String> {
+    const SCRIPT: &str = "const [from, text] = process.argv.slice(1);
+        const { read } = await import(`${from}/json.mjs`);
+        const { eventFaults } = await import(`${from}/check.mjs`);
+        const faults = eventFaults(read(new TextEncoder().encode(text)).value);
+        console.log(JSON.stringify(faults.map(({ pointer }) => pointer)));";
+    let mut asked = node();
+    asked.args(["--input-type=module", "-e", SCRIPT]);
+    asked.arg(repository().join("web/verifier")).arg(document);
+    let answered = asked.output().expect("this test needs `node`, version 20 or newer");
+    assert!(answered.status.success(), "{}", String::from_utf8_lossy(&answered.stderr));
+    serde_json::from_slice(&answered.stdout).unwrap()
+}
+
+#[test]
+fn the_second_reader_says_the_same_of_versions_and_actions() {
+    let mut events = vec![valid_event(), with_action()];
+    for version in ["1.0.0", "1.0", "1.00.0", "1.1", "2.0.0"] {
+        let mut event = valid_event();
+        event["schema_version"] = json!(version);
+        event["trace_id"] = event["trace_id"].as_str().map(str::to_uppercase).into();
+        events.push(event);
+    }
+    for event in events {
+        let document = event.to_string();
+        let (mut ours, mut theirs) =
+            (pointers(document.as_bytes()), pointers_of_second_reader(&document));
+        ours.sort();
+        theirs.sort();
+        assert_eq!(ours, theirs, "{document}");
+    }
 }
 
 #[test]

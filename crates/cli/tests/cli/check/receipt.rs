@@ -82,3 +82,37 @@ fn faulty_receipts_are_refused_with_every_place() {
         assert_eq!(screen.stderr.lines().count(), 1 + count, "{screen}");
     }
 }
+
+/// The hash does not change, and whoever misspelled a name is told.
+#[test]
+fn unknown_members_are_kept_and_told() {
+    let vector = &vectors()[0];
+    let (canonical, hash) = (text(vector, "spec12"), text(vector, "spec12_sha256"));
+    let fields = canonical.strip_prefix('{').unwrap();
+    let record = format!(r#"{{"receipt_hash":"{hash}","canonical_fields":{canonical},{fields}"#);
+    for document in [canonical, &record] {
+        let document = document.replacen('{', r#"{"gate_scor":0.5,"#, 1);
+        let screen = run(&["check", "receipt"], &document);
+        let hint = "hint: /gate_scor: unknown field, which no receipt hash covers\n";
+        assert_eq!((screen.code, &*screen.stderr), (0, hint), "{document}");
+        assert_eq!(screen.stdout(), format!("{hash}\n"), "{document}");
+        let answer = run(&["check", "receipt", "--json"], &document).answer();
+        assert_eq!((&answer["valid"], &answer["hash"]), (&json!(true), &json!(hash)));
+        assert_eq!(answer["hints"][0]["pointer"], "/gate_scor");
+    }
+}
+
+#[test]
+fn any_number_of_members_and_any_length_of_a_name_is_told_in_short() {
+    let members: String = (0..40_000).map(|it| format!("\"{it}\":1,")).collect();
+    let document = format!("{{{members}\"canonical_fields\":{{{members}\"a\":1}}}}");
+    let screen = run(&["check", "receipt"], &document);
+    let lines: Vec<&str> = screen.stderr.lines().collect();
+    // Eight fields of the action, the hash, the hashed fields that are missing, and those that are too many.
+    assert_eq!(lines[0], format!("error: not a valid receipt: {} faults", 8 + 1 + 12 + 40_001));
+    assert_eq!(lines.len(), 1 + 8 + 1 + 12 + 1_000 + 1, "{}", lines.len());
+    assert_eq!(lines.last(), Some(&"  (document): and 39001 more faults, which are not listed"));
+    let document = format!("{{\"canonical_fields\":{{\"{}\":1}}}}", "k".repeat(900_000));
+    let screen = run(&["check", "receipt"], &document);
+    assert!(screen.code == 3 && screen.stderr.len() < 5_000, "{}", screen.stderr.len());
+}
