@@ -3,8 +3,9 @@
 //! Says nothing about files that are not there: `flow check` does, in a workspace.
 
 use countersign_runtime::flow::{FlowFile, FlowReading};
-use countersign_runtime::task::{TASK_BYTES_MAX, TaskFault};
+use countersign_runtime::task::TASK_BYTES_MAX;
 
+use super::task::too_long;
 use super::verdict::{Findings, PlacedFault, Refusal, Verdict};
 use crate::Document;
 use crate::commands::flow::FlowSummary;
@@ -14,7 +15,7 @@ pub(super) fn flow(document: &Document) -> Verdict {
     let reading = FlowReading { feature_id: None, exists: &|_| true };
     let read = match document.length {
         0..=TASK_BYTES_MAX => FlowFile::from_bytes(&document.bytes, &reading),
-        length => Err(vec![TaskFault::too_long(length)]),
+        _ => Err(vec![too_long(document)]),
     };
     match read {
         Ok(flow) => {

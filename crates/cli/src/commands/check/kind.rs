@@ -237,7 +237,7 @@ fn within(document: &Document, max: usize) -> Result<&[u8], PlacedFault> {
     if document.length <= max {
         return Ok(&document.bytes);
     }
-    let message = format!("document of {} bytes, the limit is {max}", document.length);
+    let message = format!("document of {}, the limit is {max}", document.size());
     Err(PlacedFault::at_the_beginning(message))
 }
 

@@ -35,7 +35,7 @@ struct StepSummary {
 pub(super) fn task(document: &Document) -> Verdict {
     let read = match document.length {
         0..=TASK_BYTES_MAX => Task::from_bytes(&document.bytes),
-        length => Err(vec![TaskFault::too_long(length)]),
+        _ => Err(vec![too_long(document)]),
     };
     match read {
         Ok(task) => {
@@ -48,6 +48,12 @@ pub(super) fn task(document: &Document) -> Verdict {
             Verdict::Invalid(Refusal::listed("task", faults.into()))
         }
     }
+}
+
+/// The fault of a file that has more bytes than a task or a flow may have.
+pub(super) fn too_long(document: &Document) -> TaskFault {
+    let message = format!("file of {}, the limit is {TASK_BYTES_MAX}", document.size());
+    TaskFault { message, ..TaskFault::too_long(document.length) }
 }
 
 impl TaskSummary {

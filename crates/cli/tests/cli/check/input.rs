@@ -112,6 +112,61 @@ fn a_length_beyond_the_limit_is_named() {
     assert!(screen.stderr.contains("document of 16777221 bytes, the limit is 16777216"));
 }
 
+/// A file of which nothing but its length is stored.
+fn long_file(home: &std::path::Path) -> std::path::PathBuf {
+    let path = home.join("long");
+    std::fs::File::create(&path).unwrap().set_len(200_000_000).unwrap();
+    path
+}
+
+#[test]
+fn the_length_of_a_file_is_told_however_long_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let path = long_file(home.path());
+    let told = "200000000 bytes";
+    for kind in KINDS {
+        let named = check_file(kind, Some(&path), Stdio::null());
+        assert!(named.code == 3 && named.stderr.contains(told), "{kind}: {named}");
+        let given = std::fs::File::open(&path).unwrap();
+        let given = check_file(kind, None, given.into());
+        assert_eq!((given.code, given.stderr), (3, named.stderr), "{kind}");
+    }
+    let flow = run(&["check", "flow", path.to_str().unwrap()], "");
+    assert!(flow.code == 3 && flow.stderr.contains(told), "{flow}");
+}
+
+fn check_file(kind: &str, file: Option<&std::path::Path>, stdin: Stdio) -> Screen {
+    let mut check = command(&["check", kind]);
+    check.env("AGENT_EXIT_PROTOCOL_ENABLED", "true").args(file).stdin(stdin);
+    let ended = check.output().unwrap();
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    Screen { code: ended.status.code().unwrap(), stdout: ended.stdout, stderr }
+}
+
+/// What the shell or another program has read of a file is no part of the document.
+#[test]
+fn a_file_is_as_long_as_what_is_left_of_it() {
+    use std::io::Seek as _;
+    let home = tempfile::tempdir().unwrap();
+    let mut file = std::fs::File::open(long_file(home.path())).unwrap();
+    file.seek(std::io::SeekFrom::Start(199_999_000)).unwrap();
+    let screen = check_file("json", None, file.try_clone().unwrap().into());
+    assert!(screen.stderr.contains("expected a value at line 1 column 1"), "{screen}");
+    file.seek(std::io::SeekFrom::Start(100_000_000)).unwrap();
+    let screen = check_file("json", None, file.into());
+    assert!(screen.stderr.contains("document of 100000000 bytes, the limit is"), "{screen}");
+}
+
+#[cfg(unix)]
+#[test]
+fn of_an_endless_document_no_length_is_made_up() {
+    for (kind, limit) in [("json", 1 << 20), ("output-envelope", 16 << 20), ("task", 1 << 20)] {
+        let screen = run(&["check", kind, "/dev/zero"], "");
+        let told = format!("more than {} bytes, the limit is {limit}", limit + 1 + (64 << 20));
+        assert!(screen.code == 3 && screen.stderr.contains(&told), "{kind}: {screen}");
+    }
+}
+
 #[test]
 fn a_reader_who_goes_away_ends_the_command_quietly() {
     let mut check = command(&["check", "json", "-"]);
