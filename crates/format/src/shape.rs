@@ -290,6 +290,12 @@ impl Checker {
         let Some(members) = value.as_object() else {
             return self.wrong_type("an object", value);
         };
+        self.known_members(fields, members);
+        self.within_list(|object| object.unknown_members(fields, members));
+    }
+
+    /// Looks at the members that `fields` lists.
+    pub fn known_members(&mut self, fields: &Fields, members: &Map<String, Value>) {
         for field in fields.fields {
             match members.get(field.name) {
                 Some(member) => self.below(field.name, |below| below.check(&field.shape, member)),
@@ -299,7 +305,6 @@ impl Checker {
                 None => {}
             }
         }
-        self.unknown_members(fields, members);
     }
 
     /// Looks at the members that `fields` does not list.

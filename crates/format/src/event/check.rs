@@ -119,13 +119,16 @@ pub fn event_faults(event: &Value, signature: SignatureFaults, most: usize) -> F
     }
     check_version(event, &mut checker);
     check_agreement(event, dialect, &mut checker);
+    check_payload(event, dialect, &mut checker);
     if signature == SignatureFaults::Listed {
         checker.below("signature", |below| match event.get("signature") {
             None => below.fault("missing"),
             Some(signature) => below.check(&Shape::Object(&SIGNATURE), signature),
         });
     }
-    check_payload(event, dialect, &mut checker);
+    if let Some(payload) = event.get("payload") {
+        checker.below("payload", |below| unknown_of_payload(event, payload, below));
+    }
     checker.unknown_members(&PROTOCOL_EVENT, members);
     checker.found()
 }
@@ -160,14 +163,17 @@ fn check_agreement(event: &Value, dialect: Dialect, checker: &mut Checker) {
     }
 }
 
+/// The type that an event states, if it is one.
+fn type_of(event: &Value) -> Option<EventType> {
+    event.get("event_type").and_then(Value::as_str).and_then(EventType::parse)
+}
+
+/// The members of the payload that the table of its type lists.
 fn check_payload(event: &Value, dialect: Dialect, checker: &mut Checker) {
     let Some(payload) = event.get("payload") else {
         return checker.below("payload", |below| below.fault("missing"));
     };
-    let name = event.get("event_type").and_then(Value::as_str).unwrap_or_default();
-    let Some(event_type) = EventType::parse(name) else {
-        return checker.below("payload", |below| below.check(&Shape::Any, payload));
-    };
+    let Some(event_type) = type_of(event) else { return };
     if dialect == Dialect::V1_0 && event_type.since() == Since::V1_1 {
         checker.below("event_type", |below| below.fault("schema 1.0 does not know this type"));
     }
@@ -177,9 +183,21 @@ fn check_payload(event: &Value, dialect: Dialect, checker: &mut Checker) {
     }
     let fields = payload::fields(event_type);
     checker.below("payload", |below| match (dialect, payload.as_object()) {
+        (_, None) => below.object(fields, payload),
         (Dialect::V1_0, Some(members)) => payload_of_1_0(fields, members, below),
-        _ => below.object(fields, payload),
+        (Dialect::V1_1, Some(members)) => below.known_members(fields, members),
     });
+}
+
+/// The members of the payload that no table lists: of an unknown type all.
+fn unknown_of_payload(event: &Value, payload: &Value, checker: &mut Checker) {
+    match (type_of(event), payload.as_object()) {
+        (Some(event_type), Some(members)) => {
+            checker.unknown_members(payload::fields(event_type), members);
+        }
+        (Some(_), None) => {}
+        (None, _) => checker.check(&Shape::Any, payload),
+    }
 }
 
 /// Of schema 1.0 only what it asks for has a form. Whatever else stands there is unknown to it, even
@@ -196,7 +214,6 @@ fn payload_of_1_0(fields: &Fields, members: &Map<String, Value>, checker: &mut C
             None => {}
         }
     }
-    checker.unknown_members(fields, members);
 }
 
 /// The JSON Schema of events of schema 1.1, with the payload of each type.
