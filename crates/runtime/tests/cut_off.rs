@@ -83,6 +83,36 @@ fn keys_change_although_a_trace_was_cut_off_behind_its_end() {
     home.check(open.id(), 2);
 }
 
+/// As above, where what stands there instead has an end: one of another history of the same trace, that
+/// was put back.
+#[test]
+fn keys_change_although_a_shorter_history_of_a_trace_has_ended() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let id = recording.id();
+    let files = ["log/events.jsonl", "log/checkpoint"].map(|name| home.path().join(name));
+    let trace = home.workspace.trace_file(id);
+    let before = files.each_ref().map(|file| std::fs::read(file).unwrap());
+    let begun = std::fs::read(&trace).unwrap();
+    recording.conclude("in one history").unwrap();
+    drop(recording);
+    let ended = std::fs::read(&trace).unwrap();
+    for (file, bytes) in files.iter().zip(&before) {
+        std::fs::write(file, bytes).unwrap();
+    }
+    std::fs::write(&trace, begun).unwrap();
+    let other = home.reopen();
+    let recording = other.recording(id).unwrap();
+    for round in 0..9 {
+        recording.submit(note(&round.to_string())).unwrap();
+    }
+    other.rotate_key(&other.find_key("planner").unwrap().key_id).unwrap();
+    std::fs::write(&trace, ended).unwrap();
+    let critic = home.reopen().find_key("critic").unwrap();
+    home.reopen().revoke_key(&critic.key_id, "left").unwrap();
+    assert!(home.reopen().log_state(|log| log.active_key(Role::Critic).is_none()).unwrap());
+}
+
 /// Otherwise a revocation would be undone, and the owner's own next checkpoint would contradict the
 /// one before.
 #[test]

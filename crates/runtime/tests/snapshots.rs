@@ -59,17 +59,22 @@ impl Long {
     }
 }
 
+/// The two lines of the snapshot at `path`, the second one changed.
+fn changed(path: &Path, change: impl FnOnce(&mut Value)) -> (String, String) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let (voucher, body) = text.split_once('\n').unwrap();
+    let mut body: Value = serde_json::from_str(body).unwrap();
+    change(&mut body);
+    (voucher.to_owned(), serde_json::to_string(&body).unwrap())
+}
+
 /// The snapshot at `path` with its body changed, signed by the key of this id in the keyring of `signer`.
 fn rewrite_signed(
     path: &Path,
     change: impl FnOnce(&mut Value),
     (signer, key_id): (&TestHome, &str),
 ) {
-    let text = std::fs::read_to_string(path).unwrap();
-    let (_, body) = text.split_once('\n').unwrap();
-    let mut body: Value = serde_json::from_str(body).unwrap();
-    change(&mut body);
-    let body = serde_json::to_string(&body).unwrap();
+    let (_, body) = changed(path, change);
     let secret = signer.workspace.keyring().load(key_id.parse().unwrap()).unwrap();
     let hash = Hash::of(body.as_bytes());
     let message = [b"countersign-snapshot\n", &hash.as_bytes()[..]].concat();
@@ -80,11 +85,7 @@ fn rewrite_signed(
 
 /// The snapshot with its body changed, under the signature that it had.
 fn rewrite(long: &Long, change: impl FnOnce(&mut Value)) {
-    let text = std::fs::read_to_string(long.snapshot()).unwrap();
-    let (voucher, body) = text.split_once('\n').unwrap();
-    let mut body: Value = serde_json::from_str(body).unwrap();
-    change(&mut body);
-    let body = serde_json::to_string(&body).unwrap();
+    let (voucher, body) = changed(&long.snapshot(), change);
     std::fs::write(long.snapshot(), format!("{voucher}\n{body}")).unwrap();
 }
 
