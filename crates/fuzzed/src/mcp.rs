@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::BufReader;
 
 use countersign_serve::framing::{
-    MessageHead, MessageSort, heads, lines, message_id, messages_of_events, method_at_server,
-    tool_names,
+    MessageHead, MessageSort, both_readings, heads, lines, message_id, messages_of_events,
+    method_at_server, tool_names,
 };
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub(crate) const TOOL_LIST: Target = Target {
 };
 
 const WORDS: &str = "{·}·[·]·,·:·\"·\\u006d·\\·\"jsonrpc\":\"2.0\"·\"id\":·\"ID\":·\"method\":·\
-        \"Method\":·\"tools/call\"·\"tools/list\"·\"notifications/cancelled\"·\"params\":·\
+        \"Method\":·\"tools/call\"·\"tools/list\"·\"notifications/cancelled\"·\"params\":·\"arguments\":{·\"_meta\":{·\"progressToken\":·\
         \"result\":·\"error\":·null·1·1.0·1e3·-0·\"x\"·\r·\n·\r\n·data: ·event: ·\
         event: message\n·\n\n·: \n·\"tools\":[·\"name\":·\"description\":·\"inputSchema\":·\
         \"nextCursor\":·\"cursor\":·\u{17f}·\u{212a}·\\ud800·{\"name\":\"a\"},· ·\u{c}·\
@@ -56,6 +56,10 @@ fn message_holds(data: &[u8], heads: fn(&[u8]) -> Heads) {
     for line in data.split(|byte| *byte == b'\n').take(8) {
         if let Ok(found) = heads(line) {
             read_alike(line, &found);
+        }
+        if let Some([plainly, by_the_library]) = both_readings(line) {
+            assert!(plainly.is_some(), "a call that cannot be written");
+            assert_eq!(plainly, by_the_library, "the library reads another call");
         }
     }
 }

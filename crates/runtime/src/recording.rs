@@ -146,6 +146,13 @@ impl Recording {
         Envoy { inner: self.trace.envoy() }
     }
 
+    /// Does `work` with a crew at hand: a few threads that sign and go to the disk for all callers, who
+    /// do that for each other otherwise, and stand still meanwhile. Worth its while where few threads
+    /// speak for many callers.
+    pub fn with_crew<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.trace.with_crew(work)
+    }
+
     /// What it comes to now.
     ///
     /// # Errors

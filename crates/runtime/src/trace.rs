@@ -320,6 +320,11 @@ impl<S: State> TraceWriter<S> {
         Envoy::new(&self.writer)
     }
 
+    /// Does `work` with threads at hand that do what is done for all callers.
+    pub(crate) fn with_crew<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.writer.with_crew(work)
+    }
+
     /// What the trace comes to now.
     pub(crate) fn look<T>(&self, at: impl FnOnce(&S) -> T) -> Result<T, WriteError> {
         self.writer.look(|replica| at(&replica.state))

@@ -6,6 +6,7 @@
 //! the lines are appended with one sync, and each caller is told what became of its command. Nobody
 //! is told anything before the sync.
 
+mod crew;
 mod desk;
 mod envoy;
 mod look;
@@ -168,6 +169,8 @@ pub(crate) struct Writer<S: State> {
     /// Where commands are decided. Whoever locks both locks this before the queue.
     desk: Mutex<Slot<S>>,
     queue: Mutex<Queue<S>>,
+    /// Threads that have no callers of their own. Whoever locks both locks the queue before this.
+    crew: Mutex<Vec<Arc<Seat>>>,
     /// Rung for a leader that listens.
     bell: Condvar,
     stock: Mutex<Vec<[u8; 16]>>,
@@ -269,6 +272,7 @@ impl<S: State> Writer<S> {
             returned: Condvar::new(),
             desk: Mutex::default(),
             queue,
+            crew: Mutex::default(),
             bell: Condvar::new(),
             stock: Mutex::default(),
         }
@@ -307,17 +311,27 @@ impl<S: State> Writer<S> {
                 News::Answer(ticket, answer) => return (ticket, answer),
                 News::Duty(Duty::Lead) => self.lead(seat),
                 News::Duty(Duty::Carry(sheaf)) => self.carry(*sheaf),
+                // Only a crew is dismissed.
+                News::Dismissed => {}
             }
         }
     }
 
     /// Whether something waits that nobody leads, and this one has nothing else to do or to hear. From
-    /// then on it does.
+    /// then on it does, unless one of the crew can.
     fn takes_lead(&self, seat: &Seat) -> bool {
         let mut queue = lock(&self.queue);
-        let takes = !queue.led && !queue.waiting.is_empty() && seat.leaves();
-        queue.led |= takes;
-        takes
+        if queue.led || queue.waiting.is_empty() {
+            return false;
+        }
+        if let Some(member) = self.member() {
+            queue.led = true;
+            drop(queue);
+            member.charge(Duty::Lead);
+            return false;
+        }
+        queue.led = seat.leaves();
+        queue.led
     }
 
     /// What is known of the ledger, once nobody else has it.

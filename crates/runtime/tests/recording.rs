@@ -209,6 +209,68 @@ fn envoys_and_callers_build_one_chain() {
 }
 
 #[test]
+fn a_crew_records_for_envoys_and_callers_and_is_gone_afterwards() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let heard = recording.with_crew(|| {
+        std::thread::scope(|scope| {
+            let recording = &recording;
+            let callers: Vec<_> = (0..8)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        let mut heard = 0;
+                        for round in 0..10 {
+                            recording.submit(note(&format!("{thread} {round}"))).unwrap();
+                            let mut envoy = recording.envoy();
+                            for caller in 0..16 {
+                                envoy.send(note(&format!("{thread} {caller} {round}"))).unwrap();
+                            }
+                            while let Some((_, answer)) = envoy.hear() {
+                                heard += answer.unwrap().events.len();
+                            }
+                        }
+                        heard
+                    })
+                })
+                .collect();
+            callers.into_iter().map(|caller| caller.join().unwrap()).sum::<usize>()
+        })
+    });
+    assert_eq!(heard, 8 * 160);
+    // Nobody waits for who is gone.
+    recording.submit(note("without a crew")).unwrap();
+    home.check(recording.id(), 8 * 170 + 2);
+}
+
+/// Two crews of one recording: who dismisses its own leaves the other's.
+#[test]
+fn a_crew_goes_and_another_stays() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    recording.with_crew(|| {
+        recording.with_crew(|| recording.submit(note("with both")).unwrap());
+        recording.submit(note("with one")).unwrap();
+    });
+    home.check(recording.id(), 3);
+}
+
+/// Threads of a crew are joined and callers are answered, whatever becomes of the work.
+#[test]
+fn a_crew_is_dismissed_by_a_panic() {
+    let home = TestHome::new();
+    let recording = home.recording();
+    let work = || {
+        recording.with_crew(|| {
+            recording.submit(note("before")).unwrap();
+            panic!("the work is broken");
+        })
+    };
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_err();
+    recording.submit(note("after")).unwrap();
+    home.check(recording.id(), 3);
+}
+
+#[test]
 fn an_envoy_that_goes_waits_for_what_it_sent() {
     let home = TestHome::new();
     let recording = home.recording();

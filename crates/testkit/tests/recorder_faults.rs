@@ -38,8 +38,8 @@ const ROUNDS: usize = 6;
 const ENVOYS: usize = 6;
 /// How many callers write at once.
 type Crowd = fn(&Workspace) -> Told;
-/// Each on a thread, or through envoys.
-const CROWDS: [Crowd; 2] = [Told::write_together, Told::write_with_envoys];
+/// Each on a thread, or through envoys, or these with a crew at hand.
+const CROWDS: [Crowd; 3] = [Told::write_together, Told::write_with_envoys, Told::write_with_crew];
 
 /// What a writer was told: the only thing that it may count on.
 #[derive(Default, Clone)]
@@ -85,6 +85,16 @@ impl Told {
         Self::write_with(workspace, ENVOYS, Self::send_all, |envoy| envoy.join().unwrap())
     }
 
+    /// The same where threads that have no callers sign, and go to the disk.
+    fn write_with_crew(workspace: &Workspace) -> Self {
+        let write = |recording: &Recording| {
+            recording.with_crew(|| {
+                Self::record_with(recording, ENVOYS, Self::send_all, |envoy| envoy.join().unwrap())
+            })
+        };
+        Self::write_by(workspace, write)
+    }
+
     /// The same where threads may panic; of those nobody knows what they were told.
     fn write_panicking(workspace: &Workspace) -> Self {
         let joined = |caller: ScopedJoinHandle<'_, _>| caller.join().unwrap_or_default();
@@ -96,26 +106,46 @@ impl Told {
         Self::write_with(workspace, ENVOYS, Self::send_all, joined)
     }
 
+    /// With a crew, whose threads may panic too.
+    fn send_to_panicking_crew(workspace: &Workspace) -> Self {
+        let joined = |envoy: ScopedJoinHandle<'_, _>| envoy.join().unwrap_or_default();
+        let write = |recording: &Recording| {
+            let record = || Self::record_with(recording, ENVOYS, Self::send_all, joined);
+            recording.with_crew(record)
+        };
+        Self::write_by(workspace, write)
+    }
+
     fn write_with(
         workspace: &Workspace,
         threads: usize,
         write: fn(&Recording, usize) -> Self,
         joined: impl Fn(ScopedJoinHandle<'_, Vec<String>>) -> Vec<String>,
     ) -> Self {
+        Self::write_by(workspace, |recording| Self::record_with(recording, threads, write, joined))
+    }
+
+    fn write_by(workspace: &Workspace, write: impl FnOnce(&Recording) -> Vec<String>) -> Self {
         let mut told = Self::default();
         let Ok(recording) = workspace.begin_recording(Some("agent"), None) else { return told };
         told.recording = Some(recording.id());
+        told.events = write(&recording);
+        told.concluded = recording.conclude("done").is_ok();
+        told
+    }
+
+    fn record_with(
+        recording: &Recording,
+        threads: usize,
+        write: fn(&Recording, usize) -> Self,
+        joined: impl Fn(ScopedJoinHandle<'_, Vec<String>>) -> Vec<String>,
+    ) -> Vec<String> {
         std::thread::scope(|scope| {
-            let recording = &recording;
             let threads: Vec<_> = (0..threads)
                 .map(|thread| scope.spawn(move || write(recording, thread).events))
                 .collect();
-            for thread in threads {
-                told.events.extend(joined(thread));
-            }
-        });
-        told.concluded = recording.conclude("done").is_ok();
-        told
+            threads.into_iter().flat_map(joined).collect()
+        })
     }
 
     fn submit_each(recording: &Recording, caller: usize) -> Self {
@@ -362,9 +392,9 @@ fn callers_are_answered_though_one_of_them_panics_over_the_disk() {
     let home = SimHome::new();
     let ops = [Op::Write, Op::SyncData];
     let cases = ops.into_iter().flat_map(|op| [2, 3, 5, 8].map(|at| (op, at)));
-    for ((panics, at), write) in
-        cases.flat_map(|case| [Told::write_panicking, Told::send_panicking].map(|it| (case, it)))
-    {
+    let crowds: [Crowd; 3] =
+        [Told::write_panicking, Told::send_panicking, Told::send_to_panicking_crew];
+    for ((panics, at), write) in cases.flat_map(|case| crowds.map(|it| (case, it))) {
         let disk = home.disk();
         let workspace = home.open(&disk, 5).unwrap();
         let (mut done, mut again) = (0, false);
@@ -389,6 +419,40 @@ fn callers_are_answered_though_one_of_them_panics_over_the_disk() {
         check(&home, &disk.lose_power(at), &told)
             .unwrap_or_else(|error| panic!("{panics:?} {at}: {error}"));
     }
+}
+
+/// Whoever has no crew goes to the disk by itself.
+#[test]
+fn a_crew_goes_to_the_disk_for_a_caller() {
+    let home = SimHome::new();
+    let disk = home.disk();
+    let workspace = home.open(&disk, 5).unwrap();
+    let recording = workspace.begin_recording(Some("agent"), None).unwrap();
+    let (caller, others) = (std::thread::current().id(), Arc::new(AtomicU64::new(0)));
+    let count = Arc::clone(&others);
+    disk.script(move |op, path, _| {
+        let other = std::thread::current().id() != caller;
+        if op == Op::SyncData && is_ledger_of_trace(path) && other {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        DiskFault::None
+    });
+    let submit = || drop(recording.submit(note("one more")).unwrap());
+    (0..50).for_each(|_| submit());
+    assert_eq!(others.load(Ordering::SeqCst), 0, "somebody else was there");
+    recording.with_crew(|| {
+        // Its threads may take a while to come.
+        for _ in 0..100_000 {
+            submit();
+            if others.load(Ordering::SeqCst) > 0 {
+                return;
+            }
+        }
+        panic!("the caller always did it by itself");
+    });
+    let before = others.load(Ordering::SeqCst);
+    (0..50).for_each(|_| submit());
+    assert_eq!(others.load(Ordering::SeqCst), before, "a crew that was dismissed is still there");
 }
 
 /// What was decided while the leader's own command had filled a batch was left behind, and the state
@@ -447,8 +511,11 @@ impl Clock for BrokenOnce {
 fn callers_are_answered_though_one_of_them_panics_over_a_decision() {
     let home = SimHome::new();
     // Of a thread that panics nobody knows what its callers were told.
-    let crowds: [(Crowd, usize); 2] =
-        [(Told::write_panicking, 1), (Told::send_panicking, CALLERS / ENVOYS)];
+    let crowds: [(Crowd, usize); 3] = [
+        (Told::write_panicking, 1),
+        (Told::send_panicking, CALLERS / ENVOYS),
+        (Told::send_to_panicking_crew, CALLERS / ENVOYS),
+    ];
     let cases = [5, 20, 60, 100, 150, 200, 250, 300].map(|at| crowds.map(|crowd| (at, crowd)));
     for (at, (write, callers_of_one)) in cases.into_iter().flatten() {
         let disk = home.disk();

@@ -18,15 +18,25 @@ pub(super) struct Crowd {
     threads: u64,
     /// Callers of each thread.
     each: u64,
+    works: Works,
+}
+
+/// Who signs and goes to the disk for all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Works {
+    /// One of them, in turns.
+    Caller,
+    /// Threads that have no callers.
+    Crew,
 }
 
 impl Crowd {
     /// One caller.
-    pub(super) const ONE: Self = Self { threads: 1, each: 1 };
+    pub(super) const ONE: Self = Self { threads: 1, each: 1, works: Works::Caller };
     /// Sixty-four of which each has a thread, which sleeps and is woken for every event.
-    pub(super) const ON_THREADS: Self = Self { threads: 64, each: 1 };
-    /// Sixty-four for whom a few threads speak.
-    pub(super) const WITH_ENVOYS: Self = Self { threads: 4, each: 16 };
+    pub(super) const ON_THREADS: Self = Self { threads: 64, each: 1, works: Works::Caller };
+    /// Sixty-four for whom a few threads speak, while others work.
+    pub(super) const WITH_ENVOYS: Self = Self { threads: 4, each: 16, works: Works::Crew };
 
     const fn callers(self) -> u64 {
         self.threads * self.each
@@ -149,8 +159,21 @@ pub(super) fn record_together<I: FnMut() -> RecordingCommand + Send>(
 ) -> Result<Duration, String> {
     let mut callers = (0..crowd.callers()).map(caller).collect::<Result<Vec<_>, _>>()?;
     let each = usize::try_from(crowd.each).unwrap_or(usize::MAX);
+    let mut record = || record_on_threads(recording, &mut callers, each, &more);
+    match crowd.works {
+        Works::Caller => record(),
+        Works::Crew => recording.with_crew(record),
+    }
+}
+
+/// Has callers record, so many on each thread.
+fn record_on_threads<I: FnMut() -> RecordingCommand + Send>(
+    recording: &Recording,
+    callers: &mut [Caller<I>],
+    each: usize,
+    more: &(impl Fn() -> Result<bool, String> + Sync),
+) -> Result<Duration, String> {
     let barrier = &Barrier::new(callers.len().div_ceil(each) + 1);
-    let more = &more;
     std::thread::scope(|scope| {
         let threads: Vec<_> = callers
             .chunks_mut(each)

@@ -34,6 +34,8 @@ pub(super) enum Duty {
 pub(super) enum News {
     Duty(Duty),
     Answer(Ticket, Answer),
+    /// There will be nothing more.
+    Dismissed,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +49,7 @@ struct Post {
     duty: Option<Duty>,
     answers: VecDeque<(Ticket, Answer)>,
     presence: Presence,
+    dismissed: bool,
     /// Waking somebody who does not sleep costs a system call.
     asleep: bool,
 }
@@ -97,6 +100,10 @@ impl Seat {
                     post.presence = Presence::Away;
                     return News::Answer(ticket, answer);
                 }
+                if post.dismissed {
+                    post.presence = Presence::Away;
+                    return News::Dismissed;
+                }
             }
             post.asleep = true;
             post = self.arrived.wait(post).unwrap_or_else(PoisonError::into_inner);
@@ -117,6 +124,11 @@ impl Seat {
         }
         post.presence = Presence::Engaged;
         Some(Engaged(Some(Arc::clone(self))))
+    }
+
+    /// Its thread may go, once it has done what it is engaged for.
+    pub(super) fn dismiss(&self) {
+        self.change(|post| post.dismissed = true);
     }
 
     fn change(&self, change: impl FnOnce(&mut Post)) {

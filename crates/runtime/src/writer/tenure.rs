@@ -150,7 +150,8 @@ impl<S: State> Tenure<S> {
             (None, Some(job)) => &job.to.seat,
             (None, None) => return None,
         };
-        let next = leader.seat.has_answer().then(|| next.engage())?;
+        let next =
+            leader.seat.has_answer().then(|| leader.writer.member().or_else(|| next.engage()))?;
         if next.is_none() {
             // It is busy, or its own seat: somebody else may be asked after some more.
             leader.led = 0;
@@ -223,7 +224,10 @@ impl<S: State> Tenure<S> {
             || !self.jobs.0.is_empty()
             || !self.drawn.0.is_empty()
             || (signed && lock(&leader.writer.queue).has_work());
-        if more { self.waiting.engage_other_than(leader.seat) } else { None }
+        if !more {
+            return None;
+        }
+        leader.writer.member().or_else(|| self.waiting.engage_other_than(leader.seat))
     }
 
     /// What is signed, to be taken to the disk.
@@ -485,7 +489,12 @@ impl<S: State> Writer<S> {
 
     fn hand_over(&self) {
         let mut queue = lock(&self.queue);
-        let next = queue.waiting.iter().find_map(|job| job.to.seat.engage());
+        if queue.waiting.is_empty() {
+            queue.led = false;
+            return;
+        }
+        let next =
+            self.member().or_else(|| queue.waiting.iter().find_map(|job| job.to.seat.engage()));
         match next {
             Some(next) => next.charge(Duty::Lead),
             // Whoever comes back for an answer finds the lead free.

@@ -3,11 +3,14 @@
 use std::io::BufRead;
 
 use countersign_runtime::secrets::Redactor;
+use rmcp::RoleServer;
+use rmcp::service::RxJsonRpcMessage;
 use serde_json::Value;
 
 use super::head::{self, Head, Line, Outcome};
 use super::lines::{self, LineRead};
 use super::{listing, sse};
+use crate::plain_call;
 
 /// What sort of message something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,4 +117,16 @@ pub fn tool_names(result: &str) -> Result<Option<Vec<String>>, String> {
 pub fn method_at_server(line: &[u8]) -> Option<String> {
     let message = crate::lines::read_message(line)?;
     Some(message.get("method")?.as_str()?.to_owned())
+}
+
+/// A line that our own server reads in one pass: what it makes of it, and what the library does.
+#[must_use]
+pub fn both_readings(line: &[u8]) -> Option<[Option<String>; 2]> {
+    fn told(message: &RxJsonRpcMessage<RoleServer>) -> Option<String> {
+        // What is beside the parameters shows only where it is written.
+        Some(format!("{message:?} {}", serde_json::to_string(message).ok()?))
+    }
+    let plain = plain_call::read(line)?;
+    let library = serde_json::from_slice(line).ok();
+    Some([told(&plain), library.as_ref().and_then(told)])
 }
