@@ -30,7 +30,7 @@ usage: cargo xtask CHORE
   fuzz [TARGET] [--minutes M] [--seed S]
                          the fuzz targets, 10 minutes each; needs cargo-fuzz
   deny                   licences, sources and advisories of all dependencies
-  reproduce              builds the release twice, elsewhere, and compares
+  reproduce              builds the release twice, elsewhere, compares, and keeps one
   vectors                writes docs/formats/schemas, docs/formats/vectors and the tables of event.md";
 
 /// Why a chore did not succeed.

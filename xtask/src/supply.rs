@@ -31,7 +31,8 @@ pub(crate) fn deny() -> Result<(), Failure> {
     Ok(succeed(&mut cargo(&["deny", "check", "advisories"]))?)
 }
 
-/// Builds what is committed twice, in two directories, and compares the programs.
+/// Builds what is committed twice, in two directories, and compares the programs. The one that others
+/// can build as well is left to be handed out.
 pub(crate) fn reproduce() -> Result<(), Failure> {
     let place = target().join("reproduce");
     let mut built = Vec::new();
@@ -44,14 +45,18 @@ pub(crate) fn reproduce() -> Result<(), Failure> {
     }
     let [first, second] = built.as_slice() else { return Ok(()) };
     let differs = difference(first, second);
-    fs::remove_dir_all(&place).map_err(|error| format!("cannot remove the builds: {error}"))?;
-    match differs {
-        None => {
-            println!("the two builds are the same");
-            Ok(())
-        }
-        Some(at) => Err(Failure::Chore(format!("the two builds differ from byte {at} on"))),
+    if let Some(at) = differs {
+        return Err(Failure::Chore(format!("the two builds differ from byte {at} on")));
     }
+    let kept = target().join("reproduced/countersign");
+    let keep = || {
+        fs::create_dir_all(target().join("reproduced"))?;
+        fs::copy(place.join("one/target/release/countersign"), &kept)?;
+        fs::remove_dir_all(&place)
+    };
+    keep().map_err(|error| format!("cannot keep the program: {error}"))?;
+    println!("the two builds are the same; one is kept as `{}`", kept.display());
+    Ok(())
 }
 
 /// Builds the committed tree in a directory of its own; gives the program.

@@ -67,6 +67,8 @@ pub const TARGETS: &[Target] = &[
     #[cfg(feature = "product")]
     mcp::MESSAGE,
     #[cfg(feature = "product")]
+    mcp::CALL,
+    #[cfg(feature = "product")]
     mcp::TOOL_LIST,
     #[cfg(feature = "product")]
     plan::TASK,

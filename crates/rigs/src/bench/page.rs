@@ -134,6 +134,7 @@ fn recording(all: &[Standing]) -> String {
             vec![
                 one.who.name.to_owned(),
                 grouped(one.long.rate()),
+                grouped(one.long.rate() * calls_a_record(&one.long)),
                 grouped(one.short_us),
                 grouped(one.long.last_us),
                 reached(&one.long),
@@ -142,9 +143,22 @@ fn recording(all: &[Standing]) -> String {
             ]
         })
         .collect();
-    let heading =
-        ["who", "records/s", "µs each, first", "µs each, last", "reached", "MiB", "synced"];
+    let heading = [
+        "who",
+        "records/s",
+        "calls/s",
+        "µs each, first",
+        "µs each, last",
+        "reached",
+        "MiB",
+        "synced",
+    ];
     table(&heading, &rows)
+}
+
+/// What part of a tool call a record is.
+fn calls_a_record(long: &Recorded) -> f64 {
+    long.calls as f64 / long.records as f64
 }
 
 fn reached(long: &Recorded) -> String {
@@ -181,6 +195,7 @@ fn verifying(compared: &Comparison) -> String {
             vec![
                 name,
                 grouped(long.rate()),
+                grouped(long.rate() * calls_a_record(&one.long)),
                 short,
                 format!("{:.0}", long.seconds * 1e6 / long.records as f64),
                 format!("{:.0}", long.peak_mib),
@@ -191,7 +206,7 @@ fn verifying(compared: &Comparison) -> String {
             rows.push(row("countersign, one core".to_owned(), String::new(), one_core));
         }
     }
-    let heading = ["who", "records/s", "µs each, few", "µs each, many", "MiB"];
+    let heading = ["who", "records/s", "calls/s", "µs each, few", "µs each, many", "MiB"];
     table(&heading, &rows)
 }
 
@@ -297,12 +312,12 @@ mod tests {
     #[test]
     fn recording_is_told_with_growth_limit_and_syncs() {
         let expected = "\
-| who | records/s | µs each, first | µs each, last | reached | MiB | synced |
-| --- | --: | --: | --: | --: | --: | --: |
-| countersign, 1 caller | 2,000 | 510 | 500 | all | 20 | each |
-| countersign, 64 callers | 25,000 | 510 | 500 | all | 20 | each, shared |
-| signet-core | 331 | 250 | 6,000 | stopped at 20,000 | 20 | never |
-| obsigna | 500 | 2,000 | 500 | all | 20 | each |
+| who | records/s | calls/s | µs each, first | µs each, last | reached | MiB | synced |
+| --- | --: | --: | --: | --: | --: | --: | --: |
+| countersign, 1 caller | 2,000 | 667 | 510 | 500 | all | 20 | each |
+| countersign, 64 callers | 25,000 | 8,333 | 510 | 500 | all | 20 | each, shared |
+| signet-core | 331 | 331 | 250 | 6,000 | stopped at 20,000 | 20 | never |
+| obsigna | 500 | 500 | 2,000 | 500 | all | 20 | each |
 ";
         assert_eq!(recording(&findings().compared.all), expected);
     }
@@ -310,12 +325,12 @@ mod tests {
     #[test]
     fn verifying_is_told_for_all_cores_and_for_one() {
         let expected = "\
-| who | records/s | µs each, few | µs each, many | MiB |
-| --- | --: | --: | --: | --: |
-| countersign, 2 cores | 40,000 | 60 | 25 | 12 |
-| countersign, one core | 20,000 |  | 50 | 11 |
-| signet-core | 10,000 | 110 | 100 | 50 |
-| obsigna | 10,000 | 500 | 100 | 50 |
+| who | records/s | calls/s | µs each, few | µs each, many | MiB |
+| --- | --: | --: | --: | --: | --: |
+| countersign, 2 cores | 40,000 | 13,333 | 60 | 25 | 12 |
+| countersign, one core | 20,000 | 6,667 |  | 50 | 11 |
+| signet-core | 10,000 | 10,000 | 110 | 100 | 50 |
+| obsigna | 10,000 | 10,000 | 500 | 100 | 50 |
 ";
         assert_eq!(verifying(&findings().compared), expected);
     }

@@ -366,7 +366,7 @@ pub(super) mod tests {
         let crowd = Standing {
             who: OURS_CROWD,
             syncs: Some(0.03),
-            long: Recorded { seconds: 4.0, ..long.clone() },
+            long: Recorded { calls: MANY / 3, seconds: 4.0, ..long.clone() },
             verified: None,
             noticed: Vec::new(),
             ..ours.clone()
@@ -378,6 +378,7 @@ pub(super) mod tests {
             short_us: 250.0,
             long: Recorded {
                 records: 20_000,
+                calls: 20_000,
                 seconds: 60.5,
                 stopped: true,
                 first_us: 250.0,

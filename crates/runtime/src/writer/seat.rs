@@ -75,11 +75,13 @@ impl Seat {
     }
 
     /// Whether its thread may go about something else: not if it is engaged, has been told what to do,
-    /// or has news to hear. If it may, it cannot be engaged any more.
+    /// has news to hear, or is dismissed. If it may, it cannot be engaged any more.
     pub(super) fn leaves(&self) -> bool {
         let mut post = lock(&self.post);
-        let free =
-            post.presence == Presence::Here && post.duty.is_none() && post.answers.is_empty();
+        let free = post.presence == Presence::Here
+            && post.duty.is_none()
+            && post.answers.is_empty()
+            && !post.dismissed;
         if free {
             post.presence = Presence::Away;
         }

@@ -119,14 +119,18 @@ pub fn method_at_server(line: &[u8]) -> Option<String> {
     Some(message.get("method")?.as_str()?.to_owned())
 }
 
-/// A line that our own server reads in one pass: what it makes of it, and what the library does.
+/// The call in a line that our own server reads in one pass, as it would be written.
 #[must_use]
-pub fn both_readings(line: &[u8]) -> Option<[Option<String>; 2]> {
-    fn told(message: &RxJsonRpcMessage<RoleServer>) -> Option<String> {
-        // What is beside the parameters shows only where it is written.
-        Some(format!("{message:?} {}", serde_json::to_string(message).ok()?))
-    }
-    let plain = plain_call::read(line)?;
-    let library = serde_json::from_slice(line).ok();
-    Some([told(&plain), library.as_ref().and_then(told)])
+pub fn plain_call(line: &[u8]) -> Option<String> {
+    written(&plain_call::read(line)?)
+}
+
+/// What the library reads in a line, as it would be written.
+#[must_use]
+pub fn call_by_the_library(line: &[u8]) -> Option<String> {
+    written(&serde_json::from_slice(line).ok()?)
+}
+
+fn written(message: &RxJsonRpcMessage<RoleServer>) -> Option<String> {
+    serde_json::to_string(message).ok()
 }
