@@ -262,7 +262,7 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
         let caught = caught(&mut rack, &mut dice, twin, tries)?;
         println!("{name:<20}{tries:>8} cuts{caught:>9} caught");
         if caught * 100 < tries * CAUGHT_PERCENT_MIN {
-            missed.push(format!("the {name} was caught in only {caught} of {tries} cuts"));
+            missed.push(format!("`{name}` was caught in only {caught} of {tries} cuts"));
         }
     }
     if bad > 0 {
