@@ -7,7 +7,9 @@
 
 mod cast;
 mod http;
+mod judge;
 mod kill;
+mod loss;
 mod mutation;
 mod place;
 mod power;

@@ -1,26 +1,34 @@
-//! Appends to one recording and says what was acknowledged, for tests that need real processes.
+//! Appends to recordings and says what was acknowledged, for tests that need real processes.
 //!
-//! `CONFIG HOME RECORDING PROCESS ROUNDS [threads=N] [after-error=stop|go-on] [twin=NAME]`, where a
-//! RECORDING of `new` is begun first. Every line on stdout is one fact: `begun ID`,
-//! `ack PROCESS ROUND EVENT`, `error PROCESS ROUND TEXT`. The status is 1 if anything failed. The
-//! twins `no-sync` and `early` are broken, so that whoever looks for lost events has some to find.
+//! `CONFIG HOME RECORDING PROCESS ROUNDS [OPTION...]`, where a RECORDING of `new` is begun first. Every
+//! line on stdout is one fact: `begun ID`, `ack PROCESS ROUND EVENT [ARTIFACT]`, `closed ID`,
+//! `error PROCESS ROUND TEXT`. The status is 1 if anything failed. The options:
+//!
+//! - `threads=N`, and `after-error=stop|go-on`.
+//! - `artifacts=N`: each Nth event has an artifact of its own.
+//! - `conclude=N`: a recording that was begun here is concluded after N events, and the next one begun;
+//!   so is the next one where somebody else has concluded the one that was given.
+//! - `twin=no-sync|no-artifact-sync|deaf|early`: broken, so that whoever looks for what was lost has
+//!   some to find.
 
 use std::error::Error;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use countersign_runtime::{Environment, Recording, Workspace};
+use countersign_protocol::recording::RecordingCommand;
+use countersign_runtime::{Environment, Recording, Workspace, WriteError};
 
-use crate::disk::UnsyncedDisk;
+use crate::disk::{CarelessDisk, Omits};
 use crate::note;
 
 /// How a writer is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
-    /// Nothing is synced.
-    NoSync,
+    /// Its disk leaves something out.
+    Careless(Omits),
     /// What waits to be written is acknowledged.
     Early,
 }
@@ -40,7 +48,21 @@ struct Task {
     rounds: u64,
     threads: u64,
     go_on: bool,
+    /// Of so many events one has an artifact.
+    artifacts: Option<u64>,
+    /// After so many events a recording is concluded.
+    conclude: Option<u64>,
     broken: Option<Broken>,
+}
+
+/// How far an append has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// Everything was acknowledged.
+    Through,
+    /// Somebody else has concluded the recording before this round.
+    Ended(u64),
+    Failed,
 }
 
 impl Task {
@@ -56,6 +78,8 @@ impl Task {
             rounds: rounds.parse().ok()?,
             threads: 1,
             go_on: false,
+            artifacts: None,
+            conclude: None,
             broken: None,
         };
         for option in options {
@@ -63,37 +87,99 @@ impl Task {
                 ("threads", count) => task.threads = count.parse().ok()?,
                 ("after-error", "stop") => task.go_on = false,
                 ("after-error", "go-on") => task.go_on = true,
-                ("twin", "no-sync") => task.broken = Some(Broken::NoSync),
-                ("twin", "early") => task.broken = Some(Broken::Early),
+                ("artifacts", each) => task.artifacts = Some(each.parse().ok()?),
+                ("conclude", each) => task.conclude = Some(each.parse().ok()?),
+                ("twin", name) => {
+                    task.broken = Some(match name {
+                        "no-sync" => Broken::Careless(Omits::Syncs),
+                        "no-artifact-sync" => Broken::Careless(Omits::ArtifactSyncs),
+                        "deaf" => Broken::Careless(Omits::SyncErrors),
+                        "early" => Broken::Early,
+                        _ => return None,
+                    });
+                }
                 _ => return None,
             }
         }
-        Some(task)
+        let sound = task.artifacts != Some(0) && task.conclude != Some(0);
+        // Threads of one process come to the end of a recording at different times.
+        (sound && (task.threads == 1 || task.conclude.is_none())).then_some(task)
     }
 
-    fn open(&self) -> Result<Recording, Box<dyn Error>> {
+    fn workspace(&self) -> Result<Workspace, Box<dyn Error>> {
         let mut environment = Environment::system();
-        if self.broken == Some(Broken::NoSync) {
-            environment.disk = Arc::new(UnsyncedDisk);
+        if let Some(Broken::Careless(omits)) = self.broken {
+            environment.disk = Arc::new(CarelessDisk { omits });
         }
-        let workspace =
-            Workspace::open(Path::new(&self.config), Path::new(&self.home), environment)?;
-        if self.recording == "new" {
-            let recording = workspace.begin_recording(Some(&self.process), None)?;
-            say(&format!("begun {}", recording.id()))?;
-            return Ok(recording);
-        }
-        Ok(workspace.recording(self.recording.parse()?)?)
+        Ok(Workspace::open(Path::new(&self.config), Path::new(&self.home), environment)?)
     }
 
-    /// Appends with one thread; whether everything was acknowledged.
-    fn append(&self, recording: &Recording, thread: u64) -> std::io::Result<bool> {
-        let mut sound = true;
+    fn begin(&self, workspace: &Workspace) -> Result<Recording, Box<dyn Error>> {
+        let recording = workspace.begin_recording(Some(&self.process), None)?;
+        say(&format!("begun {}", recording.id()))?;
+        Ok(recording)
+    }
+
+    /// Writes all rounds; whether everything was acknowledged.
+    fn write(&self) -> Result<bool, Box<dyn Error>> {
+        let workspace = self.workspace()?;
+        let mut own = self.recording == "new";
+        let mut recording = match own {
+            true => self.begin(&workspace)?,
+            false => workspace.recording(self.recording.parse()?)?,
+        };
+        let Some(each) = self.conclude else {
+            return Ok(self.append_all(&recording)?);
+        };
+        let mut round = 0;
+        while round < self.rounds {
+            // What somebody else has begun is for them to conclude.
+            let until = if own { self.rounds.min(round + each) } else { self.rounds };
+            match self.append(&recording, 0, round..until)? {
+                Came::Failed => return Ok(false),
+                Came::Ended(_) if own => return Err("somebody else has concluded it".into()),
+                Came::Ended(at) => round = at,
+                Came::Through => round = until,
+            }
+            if own {
+                recording.conclude("This many were enough")?;
+                say(&format!("closed {}", recording.id()))?;
+            }
+            if round < self.rounds {
+                recording = self.begin(&workspace)?;
+                own = true;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Appends all rounds with each thread; whether everything was acknowledged.
+    fn append_all(&self, recording: &Recording) -> std::io::Result<bool> {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.threads)
+                .map(|thread| scope.spawn(move || self.append(recording, thread, 0..self.rounds)))
+                .collect();
+            let mut sound = true;
+            for thread in threads {
+                sound &= thread.join().unwrap_or(Ok(Came::Failed))? == Came::Through;
+            }
+            Ok(sound)
+        })
+    }
+
+    /// Appends some rounds with one thread.
+    fn append(
+        &self,
+        recording: &Recording,
+        thread: u64,
+        rounds: Range<u64>,
+    ) -> std::io::Result<Came> {
+        let mut came = Came::Through;
         let process = match self.threads {
             1 => self.process.clone(),
             _ => format!("{}.{thread}", self.process),
         };
-        for round in 0..self.rounds {
+        for round in rounds {
             if self.broken == Some(Broken::Early) {
                 let ahead =
                     if round == 0 { 0..=EARLY_BY } else { round + EARLY_BY..=round + EARLY_BY };
@@ -101,23 +187,49 @@ impl Task {
                     say(&format!("ack {process} {round} {EARLY}"))?;
                 }
             }
-            match recording.submit(note(&format!("process {process} round {round}"))) {
+            match self.record(recording, &process, round) {
                 Ok(_) if self.broken == Some(Broken::Early) => {}
-                Ok(recorded) => {
-                    for event in recorded.events {
-                        say(&format!("ack {process} {round} {}", event.event_id))?;
-                    }
+                Ok(facts) => say(&facts)?,
+                Err(error) if self.conclude.is_some() && is_refusal(&*error) => {
+                    return Ok(Came::Ended(round));
                 }
                 Err(error) => {
-                    sound = false;
-                    say(&format!("error {process} {round} {}", causes(&error)))?;
+                    came = Came::Failed;
+                    say(&format!("error {process} {round} {}", causes(&*error)))?;
                     if !self.go_on {
                         break;
                     }
                 }
             }
         }
-        Ok(sound)
+        Ok(came)
+    }
+
+    /// Records one event, with its artifact if it is to have one; what can be said of it then.
+    fn record(
+        &self,
+        recording: &Recording,
+        process: &str,
+        round: u64,
+    ) -> Result<String, Box<dyn Error>> {
+        let purpose = format!("process {process} round {round}");
+        let mut command = note(&purpose);
+        let mut stored = String::new();
+        if self.artifacts.is_some_and(|each| round.is_multiple_of(each))
+            && let RecordingCommand::RecordArtifact { artifacts, .. } = &mut command
+        {
+            // No two have the same bytes: what is there already need not be stored.
+            let bytes = format!("What {purpose} of {} is about\n", recording.id());
+            let artifact = recording.put_artifact(bytes.as_bytes(), "text/plain")?;
+            stored = format!(" {}", artifact.artifact_hash);
+            artifacts.push(artifact);
+        }
+        let recorded = recording.submit(command)?;
+        let facts = recorded.events.iter().map(|event| {
+            let id = &event.event_id;
+            format!("ack {process} {round} {id}{stored}")
+        });
+        Ok(facts.collect::<Vec<_>>().join("\n"))
     }
 }
 
@@ -126,6 +238,11 @@ fn say(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes())?;
     out.flush()
+}
+
+/// Whether the rules do not allow it: nothing more comes to a recording that has ended.
+fn is_refusal(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(WriteError::Refused(_)))
 }
 
 /// An error and what lies behind it, in one line.
@@ -141,26 +258,13 @@ fn causes(error: &dyn Error) -> String {
 }
 
 fn run(task: &Task) -> std::io::Result<bool> {
-    let recording = match task.open() {
-        Ok(recording) => recording,
+    match task.write() {
+        Ok(sound) => Ok(sound),
         Err(error) => {
             say(&format!("error {} open {}", task.process, causes(&*error)))?;
-            return Ok(false);
+            Ok(false)
         }
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..task.threads)
-            .map(|thread| {
-                let recording = &recording;
-                scope.spawn(move || task.append(recording, thread))
-            })
-            .collect();
-        let mut sound = true;
-        for thread in threads {
-            sound &= thread.join().unwrap_or(Ok(false))?;
-        }
-        Ok(sound)
-    })
+    }
 }
 
 /// Does what the command line asks for.

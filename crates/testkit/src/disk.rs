@@ -5,10 +5,10 @@
 //! which operation fails, and how. Names in a directory are kept or lost in order; the sectors of
 //! unsynced writes in any order.
 
+mod careless;
 mod crash;
 mod file;
 mod mirror;
-mod unsynced;
 mod world;
 
 use std::ffi::OsString;
@@ -20,9 +20,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use countersign_runtime::disk::{Access, Disk, DiskError, DiskFile, Op, Stat};
 
+pub use careless::{CarelessDisk, Omits};
 use file::SimFile;
 pub use mirror::MirroredDisk;
-pub use unsynced::UnsyncedDisk;
 use world::{NameChange, Node, World};
 
 /// Interrupted by a signal.

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
 
 use crate::appender::EARLY;
@@ -14,8 +15,12 @@ use crate::home::TestHome;
 /// What a process said on stdout.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// The recording that it began.
-    pub begun: Option<Ulid>,
+    /// The recordings that it began, in that order.
+    pub begun: Vec<Ulid>,
+    /// Those of them that it concluded.
+    pub closed: Vec<Ulid>,
+    /// What was stored for events that were acknowledged.
+    pub artifacts: Vec<Hash>,
     /// Ids of the events that were acknowledged to it.
     pub acked: Vec<String>,
     /// What each of them is about, also of those that have no id yet.
@@ -28,14 +33,16 @@ pub struct Told {
 
 impl Told {
     fn take(&mut self, line: &str) {
-        let mut words = line.splitn(4, ' ');
-        match (words.next(), words.next(), words.next(), words.next()) {
-            (Some("ack"), Some(process), Some(round), Some(id)) => {
+        let words: Vec<&str> = line.split(' ').collect();
+        match *words {
+            ["ack", process, round, id, ref artifacts @ ..] => {
                 self.purposes.push(format!("process {process} round {round}"));
                 self.acked.extend((id != EARLY).then(|| id.to_owned()));
+                self.artifacts.extend(artifacts.iter().map(|it| it.parse::<Hash>().unwrap()));
             }
-            (Some("begun"), Some(id), None, None) => self.begun = Some(id.parse().unwrap()),
-            (Some("error"), ..) => {
+            ["begun", id] => self.begun.push(id.parse().unwrap()),
+            ["closed", id] => self.closed.push(id.parse().unwrap()),
+            ["error", ..] => {
                 self.acked_before_error.get_or_insert(self.acked.len());
                 self.errors.push(line.to_owned());
             }

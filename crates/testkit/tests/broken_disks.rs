@@ -219,7 +219,7 @@ fn a_recording_that_could_not_be_synced_was_not_begun() {
     for when in [1, 2, 3] {
         let home = TestHome::new();
         let told = run_with_failing_sync(&home, "new", when);
-        assert_eq!((told.begun, &*told.acked), (None, &[] as &[String]), "{told:?}");
+        assert_eq!((told.begun.len(), &*told.acked), (0, &[] as &[String]), "{told:?}");
         assert!(told.errors[0].contains("Input/output error"), "{told:?}");
         assert_eq!(home.verify_log().failures, []);
         let left = home.workspace.trace_ids().unwrap();

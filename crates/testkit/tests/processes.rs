@@ -6,6 +6,8 @@ use std::time::Duration;
 use countersign_format::event::EventType;
 use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
+use countersign_format::report::Closed;
+use countersign_runtime::store::Blobs as _;
 use countersign_testkit::TestHome;
 use countersign_testkit::process::{Process, appender};
 
@@ -118,7 +120,7 @@ fn writers_killed_while_they_begin_leave_nothing_that_repair_cannot_settle() {
         writer.listen(Duration::from_micros(dice.below(50_000)));
         let told = writer.kill();
         assert_eq!(told.errors, [] as [String; 0]);
-        begun.extend(told.begun.map(|id| (id, told.acked)));
+        begun.extend(told.begun.first().map(|&id| (id, told.acked)));
     }
     assert!((1..60).contains(&begun.len()), "{} of 60 came to begin", begun.len());
     home.reopen().reconcile_all().unwrap();
@@ -128,4 +130,32 @@ fn writers_killed_while_they_begin_leave_nothing_that_repair_cannot_settle() {
     for id in home.workspace.trace_ids().unwrap() {
         home.check(id, home.events(id).len() as u64);
     }
+}
+
+#[test]
+fn a_writer_concludes_its_recordings_in_turn_and_goes_on_where_another_concluded_one() {
+    let home = TestHome::new();
+    let arguments = ["first", "12", "artifacts=2", "conclude=5"];
+    let (status, told) = Process::run(&mut appender(APPENDER, &home, "new", &arguments));
+    assert!(status.success() && told.errors.is_empty(), "{status}: {:?}", told.errors);
+    assert_eq!((told.begun.len(), told.acked.len(), told.artifacts.len()), (3, 12, 6));
+    assert_eq!(told.begun, told.closed);
+    for &id in &told.closed {
+        let report = home.check(id, home.events(id).len() as u64);
+        assert_eq!(report.closed, Closed::Yes);
+    }
+    let store = home.reopen();
+    for (hash, round) in told.artifacts.iter().zip((0..).step_by(2)) {
+        let bytes = String::from_utf8(store.store().get(hash, 1_000).unwrap()).unwrap();
+        assert!(bytes.starts_with(&format!("What process first round {round} of ")), "{bytes}");
+    }
+
+    // To one that has ended nothing more comes: all of it goes to one of its own.
+    let ended = told.begun[0].to_string();
+    let arguments = ["second", "3", "conclude=5"];
+    let (status, told) = Process::run(&mut appender(APPENDER, &home, &ended, &arguments));
+    assert!(status.success() && told.errors.is_empty(), "{status}: {:?}", told.errors);
+    assert_eq!((told.begun.len(), told.acked.len()), (1, 3));
+    assert_eq!(told.begun, told.closed);
+    home.check_acked(told.begun[0], home.events(told.begun[0]).len() as u64, &told.acked);
 }

@@ -9,13 +9,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use countersign_format::hash::Hash;
-use countersign_format::id::Ulid;
-use countersign_format::time::Timestamp;
 use countersign_runtime::known_roots::KnownRoots;
-use countersign_verify::{FileSource, KnownLog, OpenTraces, Options, Profile, exit_status, verify};
 use serde_json::{Value, json};
 
-use super::place::{Room, said};
+use super::judge::{Judge, Wrong};
+use super::place::{Room, Writer, said, writer_at};
 use crate::product;
 
 /// Calls of a client before it leaves by itself.
@@ -65,6 +63,8 @@ impl Part {
 pub(super) struct Heard {
     /// Texts that must be in some trace from now on.
     pub(super) told: Vec<String>,
+    /// Whether it said any of it itself.
+    pub(super) answered: bool,
     pub(super) killed: bool,
     pub(super) code: Option<i32>,
     /// What it said besides.
@@ -164,23 +164,18 @@ impl Stage {
         Ok(root.fingerprint)
     }
 
-    fn home(&self) -> PathBuf {
+    pub(super) fn home(&self) -> PathBuf {
         self.room.path(".countersign")
     }
 
-    /// The options with which its owner verifies a trace.
-    fn options(&self, id: Ulid) -> Result<Options, String> {
-        let now: Timestamp = "2026-02-03T04:05:06.000Z".parse().map_err(|_| "no time")?;
-        Ok(Options {
-            trusted_roots: [self.root].into(),
-            keys: Vec::new(),
-            profile: Profile::DEFAULT,
-            expect_trace: Some(id.to_string()),
-            expect_head: None,
-            expect_count: None,
-            report_id: "01arz3ndektsv4rrffq69g5fav".to_owned(),
-            now,
-        })
+    /// Who says whether anything is lost here.
+    pub(super) fn judge(&self) -> Judge {
+        Judge::new(self.home(), self.root)
+    }
+
+    /// Whether everything that was told is there, and every trace verifies or is open.
+    pub(super) fn look(&self, told: &BTreeSet<String>) -> Result<(), Wrong> {
+        self.judge().look(told)
     }
 
     /// Has every part started by this program from now on.
@@ -194,10 +189,13 @@ impl Stage {
 
     /// The command of a part.
     fn part(&self, arguments: &[&str]) -> Command {
+        self.wrapped(self.command(arguments))
+    }
+
+    fn wrapped(&self, inner: Command) -> Command {
         match self.wrapper.as_slice() {
-            [] => self.command(arguments),
+            [] => inner,
             [program, more @ ..] => {
-                let inner = self.command(arguments);
                 let mut command = self.started(program);
                 command.args(more).arg(inner.get_program()).args(inner.get_args());
                 command
@@ -239,47 +237,16 @@ impl Stage {
         }
     }
 
-    pub(super) fn traces(&self) -> Vec<(Ulid, PathBuf)> {
-        let found = fs::read_dir(self.home().join("traces"));
-        let names = found.into_iter().flatten().flatten().filter_map(|entry| {
-            let id = entry.file_name().to_str()?.parse().ok()?;
-            Some((id, entry.path().join("events.jsonl")))
-        });
-        names.filter(|(_, file)| fs::metadata(file).is_ok_and(|found| found.len() > 0)).collect()
-    }
-
-    /// Whether everything that was told is there, and every trace verifies or is open.
-    pub(super) fn look(&self, told: &BTreeSet<String>) -> Result<(), String> {
-        let mut all = String::new();
-        for (_, file) in self.traces() {
-            let text = fs::read_to_string(&file).unwrap_or_default();
-            // A line without its end is nothing yet.
-            let whole = text.rfind('\n').map_or(0, |end| end + 1);
-            all.push_str(text.get(..whole).unwrap_or_default());
-        }
-        let missing: Vec<_> = told.iter().filter(|told| !all.contains(told.as_str())).collect();
-        if let Some(first) = missing.first() {
-            return Err(format!("{} acknowledged, not there: `{first}`", missing.len()));
-        }
-        // The log is read once: it has a line or two for each of them.
-        let mut log = None;
-        for (id, file) in self.traces() {
-            let source = FileSource::in_home(&self.home(), file);
-            let options = self.options(id)?;
-            if log.is_none() {
-                log =
-                    KnownLog::read(&source, options.profile).map_err(|error| error.to_string())?;
-            }
-            let report = match &log {
-                Some(log) => log.verify(&source, &options),
-                None => verify(&source, &options),
-            };
-            let report = report.map_err(|error| error.to_string())?;
-            if !matches!(exit_status(&report, OpenTraces::Incomplete), 0 | 4) {
-                return Err(format!("trace {id}: {:?}", report.failures));
-            }
-        }
-        Ok(())
+    /// A writer of the test kit in this workspace, started as the parts are.
+    pub(super) fn writer(
+        &self,
+        recording: &str,
+        arguments: &[&str],
+        kind: Writer,
+    ) -> Result<Command, String> {
+        let config = self.room.path("config");
+        let inner = writer_at(&config, &self.home(), recording, arguments, kind)?;
+        Ok(self.wrapped(inner))
     }
 
     /// Lets a part be played, to its end or until it is killed.
@@ -421,8 +388,9 @@ struct Said {
 impl Said {
     /// What it was told, by what it said.
     fn heard(self, told: impl Fn(&str) -> Option<String>) -> Heard {
-        let told = self.lines.iter().filter_map(|line| told(line)).collect();
-        Heard { told, killed: self.killed, code: self.code, talk: self.talk }
+        let told: Vec<_> = self.lines.iter().filter_map(|line| told(line)).collect();
+        let answered = !told.is_empty();
+        Heard { told, answered, killed: self.killed, code: self.code, talk: self.talk }
     }
 }
 

@@ -1,17 +1,23 @@
 //! What rigs with real processes share: a directory of their own, writers, and what they lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use countersign_format::hash::Hash;
 use countersign_format::id::Ulid;
+use countersign_format::report::Closed;
 use countersign_runtime::inspect::each_event;
-use countersign_runtime::store::LedgerId;
+use countersign_runtime::store::{Blobs as _, LedgerId};
+use countersign_runtime::{Environment, Workspace};
 use countersign_testkit::TestHome;
-use countersign_testkit::process::{Process, Told, appender};
+use countersign_testkit::process::{Process, Told};
 use xtask::place::target;
+
+/// No artifact of a writer is as large.
+const ARTIFACT_BYTES_MAX: u64 = 1 << 20;
 
 /// A directory that is removed in the end.
 pub(super) struct Room {
@@ -64,6 +70,10 @@ pub(super) enum Writer {
     Sound,
     /// One that syncs nothing.
     NoSync,
+    /// One that syncs no artifacts.
+    NoArtifactSync,
+    /// One that takes every sync for done, whatever it says.
+    Deaf,
     /// One that acknowledges what it is about to write.
     Early,
 }
@@ -73,6 +83,8 @@ impl Writer {
         match self {
             Self::Sound => None,
             Self::NoSync => Some("twin=no-sync"),
+            Self::NoArtifactSync => Some("twin=no-artifact-sync"),
+            Self::Deaf => Some("twin=deaf"),
             Self::Early => Some("twin=early"),
         }
     }
@@ -85,12 +97,21 @@ pub(super) fn writer(
     arguments: &[&str],
     kind: Writer,
 ) -> Result<Command, String> {
+    writer_at(&home.config(), &home.path(), recording, arguments, kind)
+}
+
+/// The same for any workspace.
+pub(super) fn writer_at(
+    config: &Path,
+    home: &Path,
+    recording: &str,
+    arguments: &[&str],
+    kind: Writer,
+) -> Result<Command, String> {
     let own = std::env::current_exe().map_err(said("find this program"))?;
-    let own = own.to_str().ok_or("this program has no name that can be written")?;
-    let arguments: Vec<&str> = arguments.iter().copied().chain(kind.option()).collect();
-    let with_path = appender(own, home, recording, &arguments);
     let mut command = Command::new(own);
-    command.arg("writer").args(with_path.get_args());
+    command.arg("writer").arg(config).arg(home).arg(recording).args(arguments);
+    command.args(kind.option());
     Ok(command)
 }
 
@@ -107,11 +128,11 @@ pub(super) fn next_writer(home: &TestHome, id: Ulid) -> Result<Told, String> {
 /// What a writer was told, and how much of it there is.
 fn described(home: &TestHome, told: &Told, found: &BTreeMap<String, u32>) -> String {
     let there = told.acked.iter().filter(|id| found.get(*id) == Some(&1)).count();
-    let begun = told.begun.map(|id| {
+    let begun = told.begun.iter().map(|&id| {
         let len = fs::metadata(home.workspace.trace_file(id)).map(|found| found.len());
         format!(" began {id}, of which {:?} bytes are there,", len.ok())
     });
-    let (begun, acked) = (begun.unwrap_or_default(), told.acked.len());
+    let (begun, acked) = (begun.collect::<String>(), told.acked.len());
     format!("a writer{begun} was told of {acked} events, {there} are there")
 }
 
@@ -144,7 +165,7 @@ pub(super) fn lost(home: &TestHome, told: &[Told]) -> Result<(), String> {
         let whose = whose.join("; ");
         return Err(format!("{count} not there once: the first is `{first}`; {whose}"));
     }
-    for id in told.iter().filter_map(|it| it.begun) {
+    for &id in told.iter().flat_map(|it| &it.begun) {
         if !home.workspace.trace_file(id).exists() {
             return Err(format!("{id} was begun, and is not there"));
         }
@@ -152,11 +173,45 @@ pub(super) fn lost(home: &TestHome, told: &[Told]) -> Result<(), String> {
         if !report.failures.is_empty() {
             return Err(format!("{id} does not verify: {:?}", report.failures));
         }
+        if report.closed != Closed::Yes && told.iter().any(|it| it.closed.contains(&id)) {
+            return Err(format!("{id} was concluded, and is open"));
+        }
     }
+    let stored = told.iter().flat_map(|it| &it.artifacts);
+    artifacts_lost(home, stored)?;
     let log = home.verify_log();
     if log.failures.is_empty() {
         Ok(())
     } else {
         Err(format!("the log does not verify: {:?}", log.failures))
     }
+}
+
+/// The workspace as it is on the disk now, with the clock of the machine.
+pub(super) fn opened(home: &TestHome) -> Result<Workspace, String> {
+    let opened = Workspace::open(&home.config(), &home.path(), Environment::system());
+    opened.map_err(|error| format!("the workspace does not open: {error:?}"))
+}
+
+/// Reads artifacts as everybody does, wherever they are; their bytes are those that were stored.
+fn artifacts_lost<'a>(
+    home: &TestHome,
+    stored: impl Iterator<Item = &'a Hash>,
+) -> Result<(), String> {
+    let mut stored = stored.peekable();
+    if stored.peek().is_none() {
+        return Ok(());
+    }
+    let workspace = opened(home)?;
+    for hash in stored {
+        let read = workspace.store().get(hash, ARTIFACT_BYTES_MAX);
+        read.map_err(|error| format!("artifact {hash} was stored: {error}"))?;
+    }
+    Ok(())
+}
+
+/// What must be in a trace by what a writer was told, as it stands in the line of an event.
+pub(super) fn texts(told: &Told) -> BTreeSet<String> {
+    let ids = told.acked.iter().map(|id| format!("\"event_id\":\"{id}\""));
+    ids.chain(told.purposes.iter().map(|it| format!("\"purpose\":\"{it}\""))).collect()
 }

@@ -1,9 +1,10 @@
 //! One system call of a real process fails, every one in turn, with every error that a disk gives.
 //!
 //! The calls are counted in a run that nothing is done to; then each of them is made to fail under
-//! strace. Whatever fails, nothing that was acknowledged is missing, the process says what is wrong or
-//! has done its work, and the next one goes on. Short writes cannot be injected truthfully from
-//! outside; the simulated disk and the limits on file size have them.
+//! strace. What a sync that failed did not make durable is taken away, as a loss of power would. Whatever
+//! fails, nothing that was acknowledged is missing then, the process says what is wrong or has done its
+//! work, and the next one goes on. Short writes cannot be injected truthfully from outside; the simulated
+//! disk and the limits on file size have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,18 +13,18 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use countersign_testkit::TestHome;
 use countersign_testkit::dice::Dice;
 use countersign_testkit::process::Process;
 
 use super::cast::{Part, Stage};
-use super::place::{Writer, lost, writer};
+use super::loss::Before;
+use super::place::{Writer, said, texts};
 use super::{Ending, Order};
 
 /// Calls that are made to fail where no number is given; all in the long setting.
 const CASES: [usize; 2] = [16, usize::MAX];
-/// The calls by which anything is changed.
-const CALLS: [&str; 11] = [
+/// The calls by which anything is changed, and a lock, by which it is kept from others.
+const CALLS: [&str; 12] = [
     "write",
     "pwrite64",
     "fsync",
@@ -35,6 +36,7 @@ const CALLS: [&str; 11] = [
     "ftruncate",
     "flock",
     "unlink",
+    "linkat",
 ];
 const ERRORS: [&str; 4] = ["EIO", "ENOSPC", "EDQUOT", "EINTR"];
 /// Who is struck.
@@ -65,21 +67,23 @@ enum Came {
     Told,
 }
 
-fn strace(more: &[&str], out: &Path) -> Vec<String> {
-    let out = out.display().to_string();
-    let all = ["strace", "-f", "-qq", "-o", &out];
-    all.iter().chain(more).map(|&text| text.to_owned()).collect()
+/// What stands before a command whose calls are to be written down, with the paths of its files.
+fn strace(inject: Option<&str>, out: &Path) -> Vec<String> {
+    let (out, calls) = (out.display().to_string(), format!("trace={}", CALLS.join(",")));
+    let all = ["strace", "-f", "-qq", "-y", "-s", "0", "-o", &out, "-e", &calls];
+    let inject = inject.into_iter().flat_map(|inject| ["-e", inject]);
+    all.into_iter().chain(inject).map(str::to_owned).collect()
 }
 
 /// How often each call is made by one thread of a part that nothing is done to: strace counts the
 /// calls of each thread by themselves.
 fn counted(stage: &mut Stage, part: Part) -> Result<BTreeMap<&'static str, usize>, String> {
-    let (traced, calls) = (stage.path("strace"), format!("trace={}", CALLS.join(",")));
-    stage.wrap(strace(&["-e", &calls], &traced));
+    let traced = stage.path("strace");
+    stage.wrap(strace(None, &traced));
     let heard = stage.play(part, 0, None);
     stage.wrap(Vec::new());
     let heard = heard?;
-    if heard.code != Some(0) || heard.told.is_empty() {
+    if heard.code != Some(0) || !heard.answered {
         return Err(format!("{part:?} cannot be traced: {:?}: {}", heard.code, heard.talk));
     }
     let text = fs::read_to_string(&traced).unwrap_or_default();
@@ -122,20 +126,48 @@ fn cases(order: &Order) -> Result<Vec<Case>, String> {
     Ok(all)
 }
 
-/// Lets one call fail, and looks at what is left; anything wrong is an error.
-fn strike(stage: &mut Stage, case: Case, number: u64) -> Result<Came, String> {
-    let (call, error, nth) = (case.call, case.error, case.nth);
+/// Lets a call fail in what is done meanwhile, and takes away what a failed sync left to a loss of power.
+fn struck<T>(
+    stage: &mut Stage,
+    [call, error]: [&str; 2],
+    nth: usize,
+    work: impl FnOnce(&Stage) -> Result<T, String>,
+) -> Result<Struck<T>, String> {
     let traced = stage.path("strace");
+    let before = Before::of(&stage.home()).map_err(said("look at the workspace"))?;
     let inject = format!("inject={call}:error={error}:when={nth}");
-    stage.wrap(strace(&["-e", &format!("trace={call}"), "-e", &inject], &traced));
-    let heard = stage.play(case.part, number, None);
+    stage.wrap(strace(Some(&inject), &traced));
+    let done = work(stage);
     stage.wrap(Vec::new());
-    let heard = heard?;
-    let reached = fs::read_to_string(&traced).unwrap_or_default().contains("(INJECTED)");
+    let done = done?;
+    let calls = fs::read_to_string(&traced).map_err(said("read what was traced"))?;
+    let taken = before.take_away(&calls).map_err(said("take away what was not synced"))?;
+    Ok(Struck { done, reached: calls.contains("(INJECTED)"), taken })
+}
+
+/// What was done while a call failed.
+struct Struck<T> {
+    done: T,
+    /// Whether it came to that call.
+    reached: bool,
+    /// How much was taken away afterwards.
+    taken: usize,
+}
+
+/// Lets one call fail, and looks at what is left; anything wrong is an error.
+fn strike(stage: &mut Stage, case: Case, number: u64) -> Result<(Came, usize), String> {
+    let call = case.call;
+    let struck =
+        struck(stage, [call, case.error], case.nth, |stage| stage.play(case.part, number, None))?;
+    let heard = struck.done;
     let told: BTreeSet<String> = heard.told.into_iter().collect();
     // As it is found, before anybody has gone on with it.
     stage.look(&told)?;
     let came = match heard.code {
+        // Nobody is told nothing by work that was done.
+        Some(0) if !heard.answered => {
+            return Err(format!("ended well and told nothing: {}", heard.talk));
+        }
         Some(0) => Came::Borne,
         None | Some(PANICKED) => {
             return Err(format!("ended with {:?}: {}", heard.code, heard.talk));
@@ -147,11 +179,11 @@ fn strike(stage: &mut Stage, case: Case, number: u64) -> Result<Came, String> {
     };
     stage.done(&["doctor", "--repair"])?;
     let next = stage.play(case.part, number + 1, None)?;
-    if next.code != Some(0) || next.told.is_empty() {
+    if next.code != Some(0) || !next.answered {
         return Err(format!("the next one ended with {:?}: {}", next.code, next.talk));
     }
     stage.look(&told.into_iter().chain(next.told).collect())?;
-    Ok(if reached { came } else { Came::NotReached })
+    Ok((if struck.reached { came } else { Came::NotReached }, struck.taken))
 }
 
 pub(super) fn run(order: &Order) -> Result<Ending, String> {
@@ -161,7 +193,7 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
     }
     let (cases, deadline) = (cases(order)?, order.deadline());
     let next = AtomicUsize::new(0);
-    let found = Mutex::new((BTreeMap::<Came, usize>::new(), Vec::new()));
+    let found = Mutex::new((BTreeMap::<Came, usize>::new(), Vec::new(), 0));
     let work = |worker: usize| {
         let mut stage: Option<Stage> = None;
         let mut done = 0;
@@ -186,7 +218,10 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
                 };
             let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             match came {
-                Ok(came) => *found.0.entry(came).or_default() += 1,
+                Ok((came, taken)) => {
+                    *found.0.entry(came).or_default() += 1;
+                    found.2 += usize::from(taken > 0);
+                }
                 Err(why) => found.1.push(format!("{case:?}: {why}")),
             }
         }
@@ -196,7 +231,8 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
             scope.spawn(move || work(worker));
         }
     });
-    let (came, wrong) = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (came, wrong, taken) =
+        found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let count = |kind| came.get(&kind).copied().unwrap_or_default();
     let (told, borne) = (count(Came::Told), count(Came::Borne));
     let tried = came.values().sum::<usize>() + wrong.len();
@@ -209,39 +245,97 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
     for what in wrong.iter().take(SHOWN_MAX) {
         println!("  {what}");
     }
-    let caught = twin()?;
-    println!("{:<20}{:>8} tried{caught:>9} caught", "twin that acks early", TWIN_CASES.len());
-    match (wrong.len(), caught == TWIN_CASES.len()) {
+    println!("{:<20}{taken:>8} cases in which a failed sync left something to lose", "syncs");
+    let mut missed = Vec::new();
+    for twin in &TWINS {
+        let cases = twin.nths.len();
+        let caught = caught(twin)?;
+        println!("{:<20}{cases:>8} tried{caught:>9} caught, at {}", twin.name, twin.call);
+        if caught < cases {
+            missed.push(format!("the {} was not caught at {}", twin.name, twin.call));
+        }
+    }
+    match (wrong.len(), missed.is_empty()) {
         (0, true) => Ok(Ending::Passed),
-        (0, false) => Err("a writer that acknowledges too early was not caught".to_owned()),
+        (0, false) => Err(missed.join("; ")),
         (wrong, _) => Err(format!("{wrong} of {tried} went wrong")),
     }
 }
 
-/// Which write of the twin fails.
-const TWIN_CASES: [usize; 4] = [1, 2, 3, 5];
+/// A broken writer, and which of its calls fail.
+struct Twin {
+    name: &'static str,
+    writer: Writer,
+    /// What it writes.
+    arguments: &'static [&'static str],
+    call: &'static str,
+    nths: &'static [usize],
+}
 
-/// Lets a write of a writer fail that has acknowledged it before; says how often that is noticed.
-fn twin() -> Result<usize, String> {
+const TWINS: [Twin; 4] = [
+    Twin {
+        name: "twin that acks early",
+        writer: Writer::Early,
+        arguments: &["5"],
+        call: "pwrite64",
+        nths: &[1, 2, 3, 5],
+    },
+    Twin {
+        name: "twin that is deaf",
+        writer: Writer::Deaf,
+        arguments: &["5"],
+        call: "fdatasync",
+        nths: &[1, 2, 3, 5],
+    },
+    // Each event has an artifact: its bytes are synced before the line.
+    Twin {
+        name: "twin that is deaf",
+        writer: Writer::Deaf,
+        arguments: &["5", "artifacts=1"],
+        call: "fdatasync",
+        nths: &[1, 2, 3, 4, 9],
+    },
+    // Their names are synced by their directory.
+    Twin {
+        name: "twin that is deaf",
+        writer: Writer::Deaf,
+        arguments: &["5", "artifacts=1"],
+        call: "fsync",
+        nths: &[1],
+    },
+];
+
+/// Lets calls of a broken writer fail, and the same of a sound one; says how often the judge of the
+/// others noticed.
+fn caught(twin: &Twin) -> Result<usize, String> {
     let mut caught = 0;
-    for nth in TWIN_CASES {
-        let home = TestHome::new();
-        let id = home.recording().id().to_string();
-        let mut told = Vec::new();
-        for kind in [Writer::Sound, Writer::Early] {
-            let inner = writer(&home, &id, &["0", "5"], kind)?;
-            let inject = format!("inject=pwrite64:error=EIO:when={nth}");
-            let traced = home.config().join("strace");
-            let prefix = strace(&["-e", "trace=pwrite64", "-e", &inject], &traced);
-            let Some((program, more)) = prefix.split_first() else { continue };
-            let mut command = Command::new(program);
-            command.args(more).arg(inner.get_program()).args(inner.get_args());
-            told.push(Process::run(&mut command).1);
-            let is_lost = lost(&home, &told).is_err();
-            match kind {
-                Writer::Sound if is_lost => return Err("our writer lost an event".to_owned()),
-                Writer::Sound => told.clear(),
-                _ => caught += usize::from(is_lost),
+    let mut stage = Stage::new(&format!("syscall-twin-{caught}"))?;
+    for (number, &nth) in twin.nths.iter().enumerate() {
+        for kind in [Writer::Sound, twin.writer] {
+            // Begun by somebody whom nothing is done to.
+            let begun = Process::run(&mut stage.writer("new", &["begin", "0"], Writer::Sound)?).1;
+            let id = begun.begun.first().ok_or("no recording was begun")?.to_string();
+            let name = format!("twin-{kind:?}-{number}");
+            let arguments: Vec<&str> =
+                std::iter::once(name.as_str()).chain(twin.arguments.iter().copied()).collect();
+            let struck = struck(&mut stage, [twin.call, "EIO"], nth, |stage| {
+                Ok(Process::run(&mut stage.writer(&id, &arguments, kind)?).1)
+            })?;
+            if !struck.reached {
+                return Err(format!("{} {nth} of the twin was never reached", twin.call));
+            }
+            let looked = stage.look(&texts(&struck.done));
+            match (kind, looked) {
+                (Writer::Sound, Err(wrong)) => {
+                    let why = String::from(wrong);
+                    return Err(format!("our writer, struck at {} {nth}: {why}", twin.call));
+                }
+                (_, Ok(())) => {}
+                (_, Err(_)) => {
+                    caught += 1;
+                    // What is broken now is not to be found again.
+                    stage = Stage::new(&format!("syscall-twin-{caught}"))?;
+                }
             }
         }
     }
