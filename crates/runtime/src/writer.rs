@@ -184,6 +184,8 @@ struct Queue<S: State> {
     led: bool,
     /// Whether the leader sleeps until something waits, or until a sheaf has arrived.
     listens: bool,
+    /// So many decided commands wake it; fewer are found when the sheaf has arrived.
+    worth_waking: usize,
     /// What the leader before has begun, for whoever was told to lead.
     tenure: Option<Box<Tenure<S>>>,
     /// Why the log could not be told, where nobody was left to hear of it.
@@ -259,6 +261,7 @@ impl<S: State> Writer<S> {
             drawn: Drawn::default(),
             led: false,
             listens: false,
+            worth_waking: 1,
             tenure: None,
             log_lag: None,
         });

@@ -190,7 +190,8 @@ impl<S: State> Writer<S> {
         let decided = self.use_desk(&mut slot, job);
         let mut queue = lock(&self.queue);
         queue.drawn.0.push_back(decided);
-        let wakes = std::mem::take(&mut queue.listens);
+        let wakes = queue.listens && queue.drawn.0.len() >= queue.worth_waking;
+        queue.listens &= !wakes;
         drop(queue);
         drop(slot);
         if wakes {

@@ -25,6 +25,10 @@ const SHEAVES_LED: u32 = 4;
 /// So few do not go to the disk by themselves while more waits: signing these takes less time than that.
 const SHEAF_MIN: usize = 32;
 
+/// What part of those who are answered soon sends its next before a leader is woken for them. Each time
+/// that it wakes, it may take the core of whoever is at the disk.
+const PART_WORTH_WAKING: usize = 8;
+
 /// A ledger whose lock is held, and what stood there when it was taken.
 struct Opened {
     batch: Box<dyn Batch>,
@@ -81,6 +85,7 @@ pub(super) struct Tenure<S: State> {
 struct Away {
     landing: Receiver<Landing>,
     last_line: usize,
+    commands: usize,
 }
 
 /// How a leader comes to the end of its work.
@@ -235,7 +240,8 @@ impl<S: State> Tenure<S> {
         let (landing, landed) = sync_channel(1);
         let lines = std::mem::replace(&mut self.lines, std::mem::take(&mut self.room));
         let waiting = std::mem::take(&mut self.waiting);
-        self.away = Some(Away { landing: landed, last_line: last_line(&lines) });
+        let commands = waiting.0.len();
+        self.away = Some(Away { landing: landed, last_line: last_line(&lines), commands });
         self.sheaves_left = self.sheaves_left.saturating_sub(1);
         // Keys are not changed while the ledger's lock is held. Where the log cannot be asked, the
         // next leader says so to those who wait.
@@ -260,9 +266,11 @@ impl<S: State> Tenure<S> {
     fn wait(&mut self, writer: &Writer<S>) -> Result<(), WriteError> {
         let (has_room, goes_on) = (self.has_room(), self.goes_on());
         let Some(away) = &self.away else { return Ok(()) };
+        let worth_waking = (away.commands / PART_WORTH_WAKING).max(1);
         let mut queue = lock(&writer.queue);
         let landing = loop {
-            let work = !queue.drawn.0.is_empty() || (goes_on && !queue.waiting.is_empty());
+            let work =
+                queue.drawn.0.len() >= worth_waking || (goes_on && !queue.waiting.is_empty());
             if has_room && work {
                 return Ok(());
             }
@@ -271,6 +279,7 @@ impl<S: State> Tenure<S> {
                 break landing;
             }
             queue.listens = true;
+            queue.worth_waking = worth_waking;
             queue = writer.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
         };
         queue.listens = false;
