@@ -15,6 +15,9 @@ const MINUTES: u64 = 10;
 const SEED: u64 = 1;
 /// Seconds that one input may take before it counts as a finding.
 const INPUT_SECONDS: u64 = 10;
+/// Mebibytes that the program may have in memory before the input counts as a finding. Memory without
+/// bounds is a fault; what readers are allowed to keep, and the fuzzer's own, are far below.
+const MEMORY_MIB: u64 = 1_024;
 
 /// What decides a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +123,7 @@ fn fuzz(program: &Program, wish: &Wish) -> Result<bool, String> {
         .arg(format!("-max_total_time={}", wish.minutes * 60))
         .arg(format!("-seed={}", wish.seed))
         .arg(format!("-timeout={INPUT_SECONDS}"))
+        .arg(format!("-rss_limit_mb={MEMORY_MIB}"))
         .arg(format!("-artifact_prefix={}/", findings.display()))
         .arg("-print_final_stats=1")
         .stderr(File::create(&log).map_err(fail)?)
@@ -136,7 +140,10 @@ fn fuzz(program: &Program, wish: &Wish) -> Result<bool, String> {
     lines.iter().skip(from).take(6).for_each(|line| println!("  {line}"));
     for finding in lines.iter().filter_map(|line| line.split("Test unit written to ").nth(1)) {
         println!("  found: {finding}");
-        println!("  once more: cargo fuzz run --sanitizer none {name} {finding}");
+        println!(
+            "  once more: cargo fuzz run --sanitizer none {name} {finding} -- \
+             -rss_limit_mb={MEMORY_MIB} -timeout={INPUT_SECONDS}"
+        );
     }
     println!(
         "  the whole run: cargo xtask fuzz {name} --minutes {} --seed {}",

@@ -26,7 +26,8 @@ usage: cargo xtask CHORE
   bench page             writes docs/benchmarks.md from a run of about half an hour
   recording DIR EVENTS   writes a workspace with a closed recording of that many events
   fire [NAME] [--seed S] [--count N] [--minutes M] [--short]
-                         what takes too long for every test run; without a name says what there is
+                         what takes too long for every test run; without a name says what there is;
+                         ends with 4 if nothing was found and not all of it was tried
   fuzz [TARGET] [--minutes M] [--seed S]
                          the fuzz targets, 10 minutes each; needs cargo-fuzz
   deny                   licences, sources and advisories of all dependencies

@@ -20,6 +20,7 @@ mod syscall;
 
 pub(crate) use cast::echo_server;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use xtask::Failure;
@@ -35,8 +36,11 @@ enum Setting {
     Long,
 }
 
+/// Exit status where nothing wrong was found, and not all of it was tried.
+const NOT_ALL_TRIED: u8 = 4;
+
 /// What decides a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 struct Order<'a> {
     seed: u64,
     /// How much is drawn; without it, as much as the setting asks for.
@@ -48,19 +52,26 @@ struct Order<'a> {
     only: Option<&'a str>,
     /// How many of a kind an earlier run has tried.
     skip: usize,
+    /// Whether anybody has stopped because the time was over. A rig that was just done by then has
+    /// not been cut short, and only whoever looks at the time knows which it is.
+    ran_out: AtomicBool,
+}
+
+impl Default for Order<'_> {
+    fn default() -> Self {
+        Self {
+            seed: SEED,
+            count: None,
+            minutes: None,
+            setting: Setting::Long,
+            only: None,
+            skip: 0,
+            ran_out: AtomicBool::new(false),
+        }
+    }
 }
 
 impl Order<'_> {
-    /// Where nothing was said.
-    const USUAL: Self = Self {
-        seed: SEED,
-        count: None,
-        minutes: None,
-        setting: Setting::Long,
-        only: None,
-        skip: 0,
-    };
-
     /// Whether changes of this kind are to be made.
     fn wants(&self, kind: &str) -> bool {
         self.only.is_none_or(|only| kind.contains(only))
@@ -73,19 +84,28 @@ impl Order<'_> {
     }
 
     /// When it has to end.
-    fn deadline(&self) -> Deadline {
-        let minutes = self.minutes.map(|minutes| Duration::from_secs(60 * minutes));
-        Deadline(minutes.and_then(|minutes| Instant::now().checked_add(minutes)))
+    fn deadline(&self) -> Deadline<'_> {
+        let minutes = self.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
+        let end = minutes.and_then(|minutes| Instant::now().checked_add(minutes));
+        Deadline { end, ran_out: &self.ran_out }
     }
 }
 
 /// The end of the time that a rig has, if it has one.
 #[derive(Debug, Clone, Copy)]
-struct Deadline(Option<Instant>);
+struct Deadline<'o> {
+    end: Option<Instant>,
+    ran_out: &'o AtomicBool,
+}
 
-impl Deadline {
+impl Deadline<'_> {
+    /// Asked where there is more to try: whoever hears that it is over leaves that out.
     fn is_over(self) -> bool {
-        self.0.is_some_and(|end| Instant::now() >= end)
+        let over = self.end.is_some_and(|end| Instant::now() >= end);
+        if over {
+            self.ran_out.store(true, Ordering::Relaxed);
+        }
+        over
     }
 }
 
@@ -93,14 +113,23 @@ impl Deadline {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Ending {
     Passed,
-    /// It could not be run here, which is no proof of anything.
+    /// It could not be run here, or tried nothing, which is no proof of anything.
     NotRun(String),
+}
+
+/// Whether the seed decides anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Draw {
+    BySeed,
+    /// Every run is the same.
+    Nothing,
 }
 
 /// A name, what it does, and how.
 struct Rig {
     name: &'static str,
     about: &'static str,
+    draw: Draw,
     run: fn(&Order) -> Result<Ending, String>,
 }
 
@@ -108,61 +137,73 @@ const RIGS: &[Rig] = &[
     Rig {
         name: "kill",
         about: "sessions, MCP, proxy, hooks, work and flows in one workspace, killed at random",
+        draw: Draw::BySeed,
         run: kill::run,
     },
     Rig {
         name: "power",
         about: "power is cut under a writer on ext4, and the image is mounted again",
+        draw: Draw::BySeed,
         run: power::run,
     },
     Rig {
         name: "syscall",
         about: "the k-th system call fails, for every k and error, under strace",
+        draw: Draw::BySeed,
         run: syscall::run,
     },
     Rig {
         name: "simulation",
         about: "3 to 50 agents on a simulated disk and clock, decided by a seed",
+        draw: Draw::BySeed,
         run: simulation::run,
     },
     Rig {
         name: "mutation",
         about: "every small change of bytes, events, members and artifacts of a session",
+        draw: Draw::BySeed,
         run: mutation::run,
     },
     Rig {
         name: "second-reader",
         about: "small changes of a session, before both verifiers",
+        draw: Draw::BySeed,
         run: second_reader::run,
     },
     Rig {
         name: "http",
         about: "strangers, large bodies and slow connections before the MCP server",
+        draw: Draw::Nothing,
         run: http::run,
     },
     Rig {
         name: "disk",
         about: "every operation of the store fails in turn, on simulated and on full disks",
+        draw: Draw::Nothing,
         run: suites::disk,
     },
     Rig {
         name: "json",
         about: "hostile JSON before the strict reader, the writer and the scanner",
+        draw: Draw::BySeed,
         run: suites::json,
     },
     Rig {
         name: "archives",
         about: "sealed files that were changed, and archives built to harm",
+        draw: Draw::Nothing,
         run: suites::archives,
     },
     Rig {
         name: "mcp",
         about: "servers and clients that mean harm, before the MCP server and the proxy",
+        draw: Draw::Nothing,
         run: suites::mcp,
     },
     Rig {
         name: "paths",
         about: "links that change places while files are written; escapes from the sandbox",
+        draw: Draw::Nothing,
         run: suites::paths,
     },
 ];
@@ -179,49 +220,80 @@ pub(crate) fn run(options: &[&str]) -> Result<(), Failure> {
             println!("  {:<15}{}", rig.name, rig.about);
         }
         println!("  {ALL:<15}all of them, one after the other");
+        println!("\nexit status: 0 all was tried and nothing found, 1 something was found,");
+        println!("    {NOT_ALL_TRIED} nothing found, and not all of it was tried");
         return Ok(());
     };
-    let (mut failed, mut not_run, mut cut_short) = (Vec::new(), Vec::new(), Vec::new());
+    let mut heard = Heard::default();
     for rig in RIGS.iter().filter(|rig| name == ALL || name == rig.name) {
-        println!("{}: seed {}", rig.name, order.seed);
-        let (started, deadline) = (Instant::now(), order.deadline());
+        match rig.draw {
+            Draw::BySeed => println!("{}: seed {}", rig.name, order.seed),
+            Draw::Nothing => println!("{}: nothing is drawn", rig.name),
+        }
+        let started = Instant::now();
         let ending = (rig.run)(&order);
+        let cut_short = order.ran_out.swap(false, Ordering::Relaxed);
         let seconds = started.elapsed().as_secs_f64();
         match ending {
-            Ok(Ending::Passed) if deadline.is_over() => {
+            Ok(Ending::Passed) if cut_short => {
                 println!("{}: nothing found until its time was over, {seconds:.1} s\n", rig.name);
-                cut_short.push(rig.name);
+                heard.cut_short.push(rig.name);
             }
             Ok(Ending::Passed) => println!("{}: passed in {seconds:.1} s\n", rig.name),
             Ok(Ending::NotRun(why)) => {
                 println!("{}: not run: {why}\n", rig.name);
-                not_run.push(rig.name);
+                heard.not_run.push(rig.name);
             }
             Err(why) => {
-                let again = repeated(rig.name, &order);
-                failed.push(format!("fire `{}`: {why}; repeat with {again}", rig.name));
+                let again = repeated(rig, &order);
+                let failed = format!("fire `{}`: {why}; repeat with {again}", rig.name);
+                heard.failed.push(failed);
             }
         }
     }
-    if !not_run.is_empty() {
-        println!("not run, and so not passed: {}", not_run.join(", "));
+    if !heard.not_run.is_empty() {
+        println!("not run, and so not passed: {}", heard.not_run.join(", "));
     }
-    if !cut_short.is_empty() {
-        println!("not tried to the end: {}", cut_short.join(", "));
+    if !heard.cut_short.is_empty() {
+        println!("not tried to the end: {}", heard.cut_short.join(", "));
     }
-    if failed.is_empty() { Ok(()) } else { Err(Failure::Chore(failed.join("\n"))) }
+    heard.verdict()
 }
 
-fn repeated(rig: &str, order: &Order) -> String {
+/// What became of rigs that did not pass, by name.
+#[derive(Default)]
+struct Heard {
+    failed: Vec<String>,
+    not_run: Vec<&'static str>,
+    cut_short: Vec<&'static str>,
+}
+
+impl Heard {
+    fn verdict(&self) -> Result<(), Failure> {
+        if !self.failed.is_empty() {
+            return Err(Failure::Chore(self.failed.join("\n")));
+        }
+        match self.not_run.is_empty() && self.cut_short.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::Said(NOT_ALL_TRIED)),
+        }
+    }
+}
+
+fn repeated(rig: &Rig, order: &Order) -> String {
+    let seed = match rig.draw {
+        Draw::BySeed => format!(" --seed {}", order.seed),
+        Draw::Nothing => String::new(),
+    };
     let count = order.count.map(|count| format!(" --count {count}")).unwrap_or_default();
     let short = if order.setting == Setting::Short { " --short" } else { "" };
     let only = order.only.map(|only| format!(" --only '{only}'")).unwrap_or_default();
     let skip = if order.skip > 0 { format!(" --skip {}", order.skip) } else { String::new() };
-    format!("`cargo xtask fire {rig} --seed {}{count}{short}{only}{skip}`", order.seed)
+    format!("`cargo xtask fire {}{seed}{count}{short}{only}{skip}`", rig.name)
 }
 
 fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Order<'a>), Failure> {
-    let mut order = Order::USUAL;
+    let mut order = Order::default();
     let mut name = None;
     let mut options = options.iter();
     while let Some(&option) = options.next() {
@@ -229,11 +301,16 @@ fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Order<'a>), Failur
             let value = options.next().and_then(|value| value.parse::<u64>().ok());
             value.ok_or_else(|| Failure::Usage(format!("`{option}` needs a number")))
         };
+        // Nothing would be tried, and nothing found.
+        let mut some = || match number()? {
+            0 => Err(Failure::Usage(format!("`{option} 0` would try nothing"))),
+            number => Ok(number),
+        };
         let is_name = option == ALL || RIGS.iter().any(|rig| rig.name == option);
         match option {
+            "--count" => order.count = usize::try_from(some()?).ok(),
+            "--minutes" => order.minutes = Some(some()?),
             "--seed" => order.seed = number()?,
-            "--count" => order.count = usize::try_from(number()?).ok(),
-            "--minutes" => order.minutes = Some(number()?),
             "--short" => order.setting = Setting::Short,
             "--skip" => order.skip = usize::try_from(number()?).unwrap_or(usize::MAX),
             "--only" => {
@@ -261,24 +338,34 @@ fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Order<'a>), Failur
 mod tests {
     use super::*;
 
-    fn parsed<'a>(options: &[&'a str]) -> Option<(Option<&'a str>, Order<'a>)> {
-        parse(options).ok()
+    /// Name and order, as they are shown; `None` if they make no sense.
+    fn parsed(options: &[&str]) -> Option<(Option<String>, String)> {
+        let (name, order) = parse(options).ok()?;
+        Some((name.map(str::to_owned), format!("{order:?}")))
+    }
+
+    fn shown(name: &str, order: &Order) -> Option<(Option<String>, String)> {
+        Some((Some(name.to_owned()), format!("{order:?}")))
+    }
+
+    fn rig(name: &str) -> &'static Rig {
+        RIGS.iter().find(|rig| rig.name == name).unwrap()
     }
 
     #[test]
     fn a_run_is_decided_by_name_seed_count_time_and_setting() {
-        assert_eq!(parsed(&[]), Some((None, Order::USUAL)));
+        assert_eq!(parsed(&[]), Some((None, format!("{:?}", Order::default()))));
         let order = Order {
             seed: 7,
             count: Some(100),
             minutes: Some(3),
             setting: Setting::Short,
-            ..Order::USUAL
+            ..Order::default()
         };
         let options = ["--count", "100", "mutation", "--seed", "7", "--short", "--minutes", "3"];
-        assert_eq!(parsed(&options), Some((Some("mutation"), order)));
+        assert_eq!(parsed(&options), shown("mutation", &order));
         assert_eq!(
-            repeated("mutation", &order),
+            repeated(rig("mutation"), &order),
             "`cargo xtask fire mutation --seed 7 --count 100 --short`"
         );
         for wrong in [&["--seed"][..], &["--count", "many"], &["mutations"], &["all", "kill"]] {
@@ -287,14 +374,29 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_would_try_nothing_is_refused() {
+        for wrong in [["kill", "--count", "0"], ["all", "--minutes", "0"]] {
+            assert_eq!(parsed(&wrong), None, "{wrong:?}");
+        }
+        assert!(parsed(&["kill", "--seed", "0"]).is_some());
+    }
+
+    #[test]
+    fn a_rig_that_draws_nothing_is_repeated_without_a_seed() {
+        let order = Order { count: Some(2), ..Order::default() };
+        assert_eq!(repeated(rig("paths"), &order), "`cargo xtask fire paths --count 2`");
+        assert_eq!(repeated(rig("json"), &order), "`cargo xtask fire json --seed 1 --count 2`");
+    }
+
+    #[test]
     fn a_run_of_mutations_goes_on_with_one_kind_where_another_ended() {
-        let (name, order) = parsed(&["mutation", "--only", "field", "--skip", "24832"]).unwrap();
-        let expected = Order { only: Some("field"), skip: 24_832, ..Order::USUAL };
-        assert_eq!((name, order), (Some("mutation"), expected));
+        let order = Order { only: Some("field"), skip: 24_832, ..Order::default() };
+        let options = ["mutation", "--only", "field", "--skip", "24832"];
+        assert_eq!(parsed(&options), shown("mutation", &order));
         assert!(order.wants("field edited") && !order.wants("event moved"));
-        assert!(Order::USUAL.wants("event moved"));
+        assert!(Order::default().wants("event moved"));
         assert_eq!(
-            repeated("mutation", &order),
+            repeated(rig("mutation"), &order),
             "`cargo xtask fire mutation --seed 1 --only 'field' --skip 24832`"
         );
         for wrong in [&["kill", "--only", "field"][..], &["--skip", "1"], &["mutation", "--only"]] {
@@ -304,11 +406,34 @@ mod tests {
 
     #[test]
     fn a_number_that_is_given_counts_more_than_the_setting() {
-        let order = Order { setting: Setting::Short, ..Order::USUAL };
-        assert_eq!(order.count(3, 1_000), 3);
-        assert_eq!(Order { setting: Setting::Long, ..order }.count(3, 1_000), 1_000);
-        assert_eq!(Order { count: Some(8), ..order }.count(3, 1_000), 8);
-        assert!(!order.deadline().is_over());
-        assert!(Order { minutes: Some(0), ..order }.deadline().is_over());
+        let short = Order { setting: Setting::Short, ..Order::default() };
+        assert_eq!(short.count(3, 1_000), 3);
+        assert_eq!(Order::default().count(3, 1_000), 1_000);
+        assert_eq!(Order { count: Some(8), ..short }.count(3, 1_000), 8);
+    }
+
+    #[test]
+    fn a_rig_is_cut_short_only_if_it_had_more_to_try() {
+        let order = Order { minutes: Some(0), ..Order::default() };
+        let deadline = order.deadline();
+        assert!(!order.ran_out.load(Ordering::Relaxed), "nobody has stopped for it yet");
+        assert!(deadline.is_over() && order.ran_out.load(Ordering::Relaxed));
+        let endless = Order::default();
+        assert!(!endless.deadline().is_over() && !endless.ran_out.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn what_was_not_tried_is_no_success_and_what_was_found_counts_more() {
+        let heard = |failed: &[&str], not_run, cut_short| Heard {
+            failed: failed.iter().map(|&why| why.to_owned()).collect(),
+            not_run,
+            cut_short,
+        };
+        assert!(heard(&[], vec![], vec![]).verdict().is_ok());
+        for heard in [heard(&[], vec!["power"], vec![]), heard(&[], vec![], vec!["kill"])] {
+            assert!(matches!(heard.verdict(), Err(Failure::Said(NOT_ALL_TRIED))));
+        }
+        let found = heard(&["it is gone"], vec!["power"], vec!["kill"]);
+        assert!(matches!(found.verdict(), Err(Failure::Chore(_))));
     }
 }

@@ -5,7 +5,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a rig; what it says must end with this.
+/// Exit status of a rig that cannot run here: nothing wrong was found, and not all of it was tried.
+const NOT_ALL_TRIED: Option<i32> = Some(4);
+
+/// Runs a rig, which must pass or say that it cannot run here.
 fn passes(rig: &str) {
     let own = Path::new(env!("CARGO_BIN_EXE_rigs"));
     let product = own.with_file_name("countersign");
@@ -14,13 +17,13 @@ fn passes(rig: &str) {
     let output = Command::new(own).args(["fire", rig, "--short"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let talk = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{talk}");
     let mut out = std::io::stderr();
-    if said.contains(": not run: ") {
+    if output.status.code() == NOT_ALL_TRIED && said.contains(": not run: ") {
         // Said also where tests keep to themselves what they print.
         out.write_all(format!("SKIPPED: {said}").as_bytes()).unwrap();
         return;
     }
+    assert!(output.status.success(), "{said}{talk}");
     assert!(said.contains(&format!("{rig}: passed in ")), "{said}");
     print!("{said}");
 }

@@ -29,8 +29,10 @@ use machine::Machine;
 
 /// The fewest and the most agents.
 const AGENTS: [usize; 2] = [3, 50];
-/// The fewest and the most turns in one run.
-const TURNS: [usize; 2] = [10, 36];
+/// The fewest and the most turns in one run, besides those that let every agent come once.
+const TURNS: [usize; 2] = [6, 16];
+/// One of so many turns is for the few that come often.
+const OFTEN: usize = 4;
 /// Longer than any lease.
 const LONG_MILLIS: i64 = 2 * 60 * 60 * 1_000;
 
@@ -66,8 +68,10 @@ impl Twin {
 /// What a run came to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Course {
-    /// Agents that took part.
+    /// Agents that there were.
     pub agents: usize,
+    /// Those of them that did something.
+    pub acted: usize,
     /// Things that were tried.
     pub steps: u64,
     /// Leases that were granted.
@@ -93,6 +97,7 @@ pub struct Course {
 impl std::ops::AddAssign for Course {
     fn add_assign(&mut self, other: Self) {
         self.agents += other.agents;
+        self.acted += other.acted;
         self.steps += other.steps;
         self.leases += other.leases;
         self.exits += other.exits;
@@ -110,8 +115,9 @@ impl fmt::Display for Course {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} agents, {} acts, {} leases, {} exits and {} again, {} notes, {} refusals, {} kills, \
+            "{} of {} agents acted, {} acts, {} leases, {} exits and {} again, {} notes, {} refusals, {} kills, \
              {} losses of power, {} events acknowledged, {} verified",
+            self.acted,
             self.agents,
             self.steps,
             self.leases,
@@ -145,16 +151,15 @@ pub fn run(home: &SimHome, seed: u64, twin: Option<Twin>) -> Result<Course, Stri
         (Account::default(), Course::default(), Board::default());
     account.now = machine_time(&machine);
     open_items(&mut machine, &mut dice, &mut account, &mut board)?;
-    let agents = AGENTS[0] + dice.below(AGENTS[1] - AGENTS[0] + 1);
-    let mut agents: Vec<Agent> = (0..agents).map(|number| Agent::new(number, twin)).collect();
-    told.agents = agents.len();
-    for _ in 0..TURNS[0] + dice.below(TURNS[1] - TURNS[0]) {
+    let mut agents: Vec<Agent> =
+        (0..crowd(&mut dice)).map(|number| Agent::new(number, twin)).collect();
+    let mut turns = Turns::default();
+    for _ in 0..turns_of(agents.len(), &mut dice) {
         pass_time(&machine, &mut dice, &mut account);
         if dice.one_in(20) {
             machine.power().light(1 + dice.below(60) as u64);
         }
-        // Some come often, so that some are stale and some are not.
-        let who = if dice.one_in(2) { dice.below(3) } else { dice.below(agents.len()) };
+        let who = turns.next(agents.len(), &mut dice);
         let mut scene = Scene {
             dice: &mut dice,
             account: &mut account,
@@ -175,6 +180,7 @@ pub fn run(home: &SimHome, seed: u64, twin: Option<Twin>) -> Result<Course, Stri
             return Err(format!("failed without a cause: {trouble}"));
         }
     }
+    (told.agents, told.acted) = (agents.len(), agents.iter().filter(|it| it.has_acted()).count());
     drop(agents);
     told.power_losses += 1;
     machine.lose_power(dice.roll());
@@ -182,6 +188,37 @@ pub fn run(home: &SimHome, seed: u64, twin: Option<Twin>) -> Result<Course, Stri
     told.acknowledged = account.facts();
     told.verified = verified(home, &account)?;
     Ok(told)
+}
+
+/// How many agents there are: often few, who meet more often, and sometimes as many as there can be.
+fn crowd(dice: &mut Dice) -> usize {
+    let [fewest, most] = AGENTS;
+    let bound = 1 + dice.below(most - fewest + 1);
+    fewest + dice.below(bound)
+}
+
+/// Enough turns for each of so many agents, and some more.
+fn turns_of(agents: usize, dice: &mut Dice) -> usize {
+    let [fewest, most] = TURNS;
+    agents * OFTEN / (OFTEN - 1) + fewest + dice.below(most - fewest)
+}
+
+/// Whose turn it is. Everybody comes before anybody comes again, but for the few that come often: so
+/// that some are stale and some are not.
+#[derive(Default)]
+struct Turns(Vec<usize>);
+
+impl Turns {
+    fn next(&mut self, agents: usize, dice: &mut Dice) -> usize {
+        if dice.one_in(OFTEN) {
+            return dice.below(AGENTS[0]);
+        }
+        if self.0.is_empty() {
+            self.0 = (0..agents).collect();
+        }
+        let drawn = dice.below(self.0.len());
+        self.0.swap_remove(drawn)
+    }
 }
 
 fn machine_time(machine: &Machine<'_>) -> i64 {

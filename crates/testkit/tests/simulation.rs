@@ -38,6 +38,7 @@ fn ten_thousand_seeds_of_agents_that_die_sleep_and_lose_power_end_sound() {
     // Everything that is to be tried must have been, or nothing was shown.
     let rare = [told.leases, told.exits, told.repeated, told.refusals, told.kills];
     assert!(rare.iter().all(|count| *count > SEEDS / 20), "{told}");
+    assert!(told.acted > told.agents / 10 * 9, "{told}");
     assert!(told.notes > SEEDS && told.power_losses > SEEDS, "{told}");
 }
 

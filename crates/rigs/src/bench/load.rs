@@ -2,6 +2,7 @@
 //! whether the server grows meanwhile. Whether it grows is asked once it is warm: what it keeps for each
 //! agent has bounds, and takes some seconds to come to them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -35,8 +36,10 @@ const SHORT: Setting =
     Setting { agents: 16, warm_up: Duration::from_secs(1), time: Duration::from_secs(6) };
 /// How often the server is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Events of a gate and of a record: asked and answered, begun and ended.
-const EVENTS_OF_A_PAIR: usize = 4;
+/// The fewest events of a gate and of a record.
+const EVENTS_OF_A_PAIR: usize = 5;
+/// The fewest of an agent besides: its recording begins.
+const EVENTS_OF_AN_AGENT: usize = 1;
 /// By how much the last third may be above the first.
 const GROWTH_MAX: f64 = 1.1;
 /// By how much the slowest of a hundred may be above the middle one.
@@ -134,12 +137,13 @@ fn run(setting: Setting) -> Result<Load, String> {
     let seconds = start.elapsed().as_secs_f64();
     let times = times.map_err(|_| "an agent was answered wrongly".to_owned())?;
     let samples: Vec<Seen> = samples.into_iter().collect::<Result<_, _>>()?;
-    let mut times: Vec<Duration> = times.into_iter().flatten().collect();
+    let pairs: Vec<Pair> =
+        times.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let found = server.end()?;
+    found.holds(&pairs, setting.agents)?;
+    let events = found.events;
+    let mut times: Vec<Duration> = pairs.iter().map(|pair| pair.took).collect();
     times.sort_unstable();
-    let events = server.end()?;
-    if events < times.len() * EVENTS_OF_A_PAIR {
-        return Err(format!("{} pairs were acknowledged, {events} events are there", times.len()));
-    }
     let course = |of: fn(&Seen) -> f64| Course::of(&samples.iter().map(of).collect::<Vec<_>>());
     Ok(Load {
         agents: setting.agents,
@@ -154,12 +158,21 @@ fn run(setting: Setting) -> Result<Load, String> {
     })
 }
 
-/// Asks and records until it is told to stop; gives how long each pair took.
-fn act(mut client: HttpClient, agent: usize, stop: &AtomicBool) -> Vec<Duration> {
+/// A gate and a record, both acknowledged.
+struct Pair {
+    took: Duration,
+    /// The event in which the gate said its verdict.
+    verdict: String,
+    /// The hash of the receipt that the record was answered with.
+    receipt: String,
+}
+
+/// Asks and records until it is told to stop; gives what it was told.
+fn act(mut client: HttpClient, agent: usize, stop: &AtomicBool) -> Result<Vec<Pair>, String> {
     client.initialize();
-    let mut times = Vec::new();
+    let mut pairs = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let number = times.len();
+        let number = pairs.len();
         let mut change = json!({
             "action_type": "code_edit",
             "description": format!("agent {agent} makes the order of members stable, step {number}"),
@@ -176,10 +189,58 @@ fn act(mut client: HttpClient, agent: usize, stop: &AtomicBool) -> Vec<Duration>
         if let (Value::Object(change), Value::Object(report)) = (&mut change, report) {
             change.extend(report);
         }
-        client.call("capseal_record", &change);
-        times.push(begun.elapsed());
+        let given = client.call("capseal_record", &change);
+        let took = begun.elapsed();
+        let (verdict, receipt) = (named(&verdict, "gate_token")?, named(&given, "receipt_hash")?);
+        pairs.push(Pair { took, verdict, receipt });
     }
-    times
+    Ok(pairs)
+}
+
+fn named(answer: &Value, name: &str) -> Result<String, String> {
+    let text = answer.get(name).and_then(Value::as_str);
+    text.map(str::to_owned).ok_or_else(|| format!("an answer without `{name}`: {answer}"))
+}
+
+/// What is in the traces of all agents.
+#[derive(Default)]
+struct Found {
+    events: usize,
+    ids: BTreeSet<String>,
+    receipts: BTreeSet<String>,
+}
+
+impl Found {
+    fn take(&mut self, line: &[u8]) -> Result<(), String> {
+        let event: Value =
+            serde_json::from_slice(line).map_err(|error| format!("a line is no event: {error}"))?;
+        self.events += 1;
+        let text = |pointer| event.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        self.ids.extend(text("/event_id"));
+        self.receipts.extend(text("/payload/receipt_hash"));
+        Ok(())
+    }
+
+    /// Whether everything is there that agents were told of, and as much as that takes.
+    fn holds(&self, pairs: &[Pair], agents: usize) -> Result<(), String> {
+        let due = pairs.len() * EVENTS_OF_A_PAIR + agents * EVENTS_OF_AN_AGENT;
+        if self.events < due {
+            let (pairs, events) = (pairs.len(), self.events);
+            return Err(format!(
+                "{pairs} pairs of {agents} agents were acknowledged, which are {due} events or \
+                 more; {events} are there"
+            ));
+        }
+        let missing = |pair: &&Pair| {
+            !self.ids.contains(&pair.verdict) || !self.receipts.contains(&pair.receipt)
+        };
+        match pairs.iter().find(missing) {
+            Some(Pair { verdict, receipt, .. }) => Err(format!(
+                "acknowledged, and not there: verdict `{verdict}` or receipt `{receipt}`"
+            )),
+            None => Ok(()),
+        }
+    }
 }
 
 fn percentile(sorted: &[Duration], percent: usize) -> f64 {
@@ -233,20 +294,24 @@ impl Server {
         Ok(Seen { mebibytes, descriptors })
     }
 
-    /// Stops it, has everything verified, and counts the events of all traces.
-    fn end(mut self) -> Result<usize, String> {
+    /// Stops it, has everything verified, and reads all traces.
+    fn end(mut self) -> Result<Found, String> {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let verify = ["verify", "--all", "--allow-open", "--no-write"];
         succeed(command(&self.dir, &verify).stdout(Stdio::null()))?;
         let told = |error: std::io::Error| error.to_string();
-        let mut events = 0;
+        let mut found = Found::default();
         for trace in fs::read_dir(self.dir.join(".countersign/traces")).map_err(told)? {
             let ledger = trace.map_err(told)?.path().join("events.jsonl");
             let bytes = fs::read(ledger).map_err(told)?;
-            events += bytes.iter().filter(|&&byte| byte == b'\n').count();
+            // Without its line break a line is no event.
+            let lines = bytes.split_inclusive(|&byte| byte == b'\n');
+            for line in lines.filter_map(|line| line.strip_suffix(b"\n")) {
+                found.take(line)?;
+            }
         }
-        Ok(events)
+        Ok(found)
     }
 }
 
@@ -305,6 +370,33 @@ pub(super) mod tests {
     fn who_waits_much_longer_than_the_others_is_seen() {
         assert_eq!(missed(&Load { p99_ms: 900.0, ..EXAMPLE }), ["load-p99"]);
         assert_eq!(missed(&Load { events: 20_000, ..EXAMPLE }), ["load"]);
+    }
+
+    #[test]
+    fn an_event_or_a_receipt_that_an_agent_was_told_of_and_that_is_gone_is_missed() {
+        let line = |number: usize, payload: &Value| {
+            json!({ "event_id": format!("e{number}"), "payload": payload }).to_string()
+        };
+        let found = |lines: &[String]| {
+            let mut found = Found::default();
+            lines.iter().for_each(|line| found.take(line.as_bytes()).unwrap());
+            found
+        };
+        let pair = Pair { took: Duration::ZERO, verdict: "e2".into(), receipt: "abc".into() };
+        let mut lines: Vec<String> = (0..5).map(|number| line(number, &json!({}))).collect();
+        lines.push(line(5, &json!({ "receipt_hash": "abc" })));
+        let told = [pair];
+        assert!(found(&lines).holds(&told, 1).is_ok());
+        assert!(found(&lines).holds(&told, 2).is_err(), "the second agent's recording");
+        for gone in [0, 2, 5] {
+            let mut lines = lines.clone();
+            lines.remove(gone);
+            assert!(found(&lines).holds(&told, 1).is_err(), "{gone}");
+            // As many events as are due do not help where it is another one.
+            lines.push(line(6, &json!({})));
+            assert_eq!(found(&lines).holds(&told, 1).is_ok(), gone == 0, "{gone}");
+        }
+        assert!(Found::default().take(b"{\"event_id\":").is_err());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Everything at once against the MCP server on HTTP: strangers, large bodies, and a crowd that holds
-//! connections open, while one client goes on with its work.
+//! connections open, while one client goes on with its work. The twin takes whatever comes.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use countersign_testkit::mcp::{HttpAnswer, HttpClient};
 use serde_json::json;
 
-use super::{Ending, Order};
+use super::{Deadline, Ending, Order};
 use crate::product;
 use xtask::place::{succeed, target};
 
@@ -19,23 +19,40 @@ use xtask::place::{succeed, target};
 const SLOW: [usize; 2] = [100, 1_000];
 /// Calls of the healthy client while they hold.
 const CALLS: usize = 400;
+/// Bytes of a body that no server has to take.
+const LARGE: usize = 100 << 20;
 /// What 99 of 100 of them may take at most.
 const P99_MAX: Duration = Duration::from_millis(100);
 
 pub(super) fn run(order: &Order) -> Result<Ending, String> {
+    let deadline = order.deadline();
     let server = Server::start()?;
-    refusals(&server)?;
-    large_bodies(&server)?;
+    refusals(&server.door, deadline)?;
+    large_bodies(&server.door, deadline)?;
     let [short, long] = SLOW;
-    crowd(&server, order.count(short, long))?;
+    if !deadline.is_over() {
+        crowd(&server.door, order.count(short, long), deadline)?;
+    }
+    twin(deadline)?;
     Ok(Ending::Passed)
+}
+
+/// Where a server listens, and the token that it wants.
+struct Door {
+    address: SocketAddr,
+    token: String,
+}
+
+impl Door {
+    fn client(&self) -> HttpClient {
+        HttpClient::new(self.address, &self.token)
+    }
 }
 
 struct Server {
     child: Child,
     dir: std::path::PathBuf,
-    address: SocketAddr,
-    token: String,
+    door: Door,
 }
 
 impl Server {
@@ -58,11 +75,8 @@ impl Server {
         let address = address.and_then(|text| text.strip_suffix("/mcp")?.parse().ok());
         let address = address.ok_or_else(|| format!("the server says: {line}"))?;
         let token = fs::read_to_string(dir.join("config/mcp-token")).map_err(told)?;
-        Ok(Self { child, dir, address, token: token.trim_end().to_owned() })
-    }
-
-    fn client(&self) -> HttpClient {
-        HttpClient::new(self.address, &self.token)
+        let door = Door { address, token: token.trim_end().to_owned() };
+        Ok(Self { child, dir, door })
     }
 }
 
@@ -76,7 +90,7 @@ impl Drop for Server {
 }
 
 /// A wrong name, a foreign page, no token and a wrong one, in all combinations.
-fn refusals(server: &Server) -> Result<(), String> {
+fn refusals(server: &Door, deadline: Deadline<'_>) -> Result<(), String> {
     let hosts = [
         (server.address.to_string(), true),
         (format!("localhost:{}", server.address.port()), true),
@@ -104,6 +118,9 @@ fn refusals(server: &Server) -> Result<(), String> {
     for (host, host_is_good) in &hosts {
         for (origin, origin_is_good) in &origins {
             for (token, token_is_good) in &tokens {
+                if deadline.is_over() {
+                    return Ok(());
+                }
                 let mut head = format!("host: {host}\r\ncontent-length: 2\r\n");
                 if let Some(origin) = origin {
                     head.push_str(&format!("origin: {origin}\r\n"));
@@ -133,8 +150,7 @@ fn refusals(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
-fn large_bodies(server: &Server) -> Result<(), String> {
-    const LARGE: usize = 100 << 20;
+fn large_bodies(server: &Door, deadline: Deadline<'_>) -> Result<(), String> {
     let head = format!(
         "POST /mcp HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\
          content-type: application/json\r\naccept: application/json, text/event-stream\r\n",
@@ -142,6 +158,9 @@ fn large_bodies(server: &Server) -> Result<(), String> {
     );
     for length in [format!("content-length: {LARGE}\r\n"), "transfer-encoding: chunked\r\n".into()]
     {
+        if deadline.is_over() {
+            break;
+        }
         let chunked = length.starts_with("transfer");
         let mut stream = TcpStream::connect(server.address).map_err(|error| error.to_string())?;
         let _ = stream.write_all(format!("{head}{length}\r\n").as_bytes());
@@ -174,16 +193,16 @@ fn large_bodies(server: &Server) -> Result<(), String> {
 }
 
 /// Connections that say nothing, or a byte now and then, and a client that works.
-fn crowd(server: &Server, count: usize) -> Result<(), String> {
+fn crowd(server: &Door, count: usize, deadline: Deadline<'_>) -> Result<(), String> {
     raise_descriptors(count)?;
     let mut client = server.client();
     client.initialize();
-    let quiet = calls(&mut client, CALLS);
+    let quiet = calls(&mut client, deadline);
     let stop = AtomicBool::new(false);
     let (held, busy) = std::thread::scope(|scope| {
         let crowd = scope.spawn(|| hold(server.address, count, &stop));
         std::thread::sleep(Duration::from_millis(500));
-        let busy = calls(&mut client, CALLS);
+        let busy = calls(&mut client, deadline);
         stop.store(true, Ordering::Relaxed);
         (crowd.join(), busy)
     });
@@ -231,8 +250,9 @@ fn hold(address: SocketAddr, count: usize, stop: &AtomicBool) -> usize {
     opened
 }
 
-fn calls(client: &mut HttpClient, count: usize) -> Vec<Duration> {
-    let mut times: Vec<Duration> = (0..count)
+fn calls(client: &mut HttpClient, deadline: Deadline<'_>) -> Vec<Duration> {
+    let mut times: Vec<Duration> = (0..CALLS)
+        .take_while(|_| !deadline.is_over())
         .map(|number| {
             let asked = json!({
                 "action_type": "code_edit", "description": format!("change {number}"),
@@ -247,6 +267,51 @@ fn calls(client: &mut HttpClient, count: usize) -> Vec<Duration> {
         .collect();
     times.sort_unstable();
     times
+}
+
+/// A server that looks at nothing: it takes every body to its end, and answers whoever asks. Both
+/// looks at refusals must see that.
+fn twin(deadline: Deadline<'_>) -> Result<(), String> {
+    let told = |error: std::io::Error| format!("cannot start the twin: {error}");
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(told)?;
+    let address = listener.local_addr().map_err(told)?;
+    let stop = AtomicBool::new(false);
+    let door = Door { address, token: "token".to_owned() };
+    let (refused, bounded) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                take_all(stream);
+            }
+        });
+        let looks = (refusals(&door, deadline), large_bodies(&door, deadline));
+        stop.store(true, Ordering::Relaxed);
+        // Somebody has to knock, or it waits for ever.
+        drop(TcpStream::connect(address));
+        looks
+    });
+    // What there was no time for is no look.
+    if deadline.is_over() {
+        return Ok(());
+    }
+    match (refused, bounded) {
+        (Err(_), Err(_)) => {
+            println!("{:<20}         caught", "twin that takes all");
+            Ok(())
+        }
+        (Ok(()), _) => Err("a server that lets strangers in was not caught".to_owned()),
+        (_, Ok(())) => Err("a server that takes large bodies was not caught".to_owned()),
+    }
+}
+
+/// Takes what comes until nothing does, and answers.
+fn take_all(mut stream: TcpStream) {
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
+    let mut piece = vec![0; 1 << 16];
+    while stream.read(&mut piece).is_ok_and(|taken| taken > 0) {}
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
 }
 
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {

@@ -14,8 +14,8 @@ const SHOWN_MAX: usize = 20;
 /// Tries so many changes in all, and says how many of each kind, and where the readers disagree.
 pub(super) fn run(order: &Order) -> Result<Ending, String> {
     let [short, long] = COUNT;
-    let started = Instant::now();
-    let found = agreement(order.seed, order.count(short, long));
+    let (started, deadline) = (Instant::now(), order.deadline());
+    let found = agreement(order.seed, order.count(short, long), || deadline.is_over());
     for (kind, tried) in &found.tried {
         println!("{:<20}{tried:>8} tried", kind.as_str());
     }
@@ -29,6 +29,7 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
         println!("  {how}");
     }
     match disagreements {
+        0 if tried == 0 => Ok(Ending::NotRun("nothing was tried".to_owned())),
         0 => Ok(Ending::Passed),
         count => Err(format!("the readers disagree on {count} of {tried} changes")),
     }

@@ -22,7 +22,7 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
     let found = Mutex::new((Course::default(), 0_u64, Vec::new()));
     let work = || {
         let home = SimHome::new();
-        while !deadline.is_over() {
+        while next.load(Ordering::Relaxed) < count && !deadline.is_over() {
             let turn = next.fetch_add(1, Ordering::Relaxed);
             if turn >= count {
                 return;
@@ -57,6 +57,7 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
         println!("{:<20}{after:>8} seeds until caught: {}", "twin", twin.as_str());
     }
     match wrong.len() {
+        0 if tried == 0 => Ok(Ending::NotRun("nothing was tried".to_owned())),
         0 => Ok(Ending::Passed),
         count => Err(format!("{count} of {tried} seeds went wrong")),
     }

@@ -31,6 +31,14 @@ pub struct Struck<'m> {
     stored: bool,
 }
 
+impl Struck<'_> {
+    /// The ledger, as it is now.
+    #[must_use]
+    pub fn ledger(&self) -> &[u8] {
+        &self.mutation.ledger
+    }
+}
+
 impl Source for Struck<'_> {
     fn events(&self) -> io::Result<Box<dyn BufRead + '_>> {
         Ok(Box::new(self.mutation.ledger.as_slice()))

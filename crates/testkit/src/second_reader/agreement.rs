@@ -25,12 +25,12 @@ pub struct Agreement {
 }
 
 /// Compares both readers on so many changes of the ledger of the closed session of twelve events,
-/// drawn by `seed`, under each profile in turn, and with and without knowing its head and size.
-#[must_use]
-pub fn agreement(seed: u64, count: usize) -> Agreement {
+/// drawn by `seed`, under each profile in turn, and with and without knowing its head and size. What is
+/// left when `is_over` says so is not tried.
+pub fn agreement(seed: u64, count: usize, is_over: impl Fn() -> bool + Sync) -> Agreement {
     let scene = Scene::new(Dialect::V1_1);
     let mutations = Mutations::of(&scene, &Scene::another(Dialect::V1_1));
-    let part = |part: usize| agreement_of(&scene, &mutations, (seed, count), part);
+    let part = |part: usize| agreement_of(&scene, &mutations, (seed, count), part, &is_over);
     let parts: Vec<Agreement> = thread::scope(|scope| {
         let part = &part;
         let readers: Vec<_> = (0..READERS).map(|of| scope.spawn(move || part(of))).collect();
@@ -52,6 +52,7 @@ fn agreement_of(
     mutations: &Mutations,
     (seed, count): (u64, usize),
     part: usize,
+    is_over: &dyn Fn() -> bool,
 ) -> Agreement {
     let home = tempfile::tempdir().unwrap();
     let source = scene.write_to(home.path());
@@ -71,6 +72,9 @@ fn agreement_of(
     let kinds = MutationKind::OF_LEDGER;
     let drawn = mutations.sample(&kinds, seed, count).enumerate();
     for (turn, (kind, mutation)) in drawn.filter(|(turn, _)| turn % READERS == part) {
+        if is_over() {
+            break;
+        }
         fs::write(&source.events, &mutation.ledger).unwrap();
         // Kinds come in turn: each is tried in every way before the first way comes again.
         let way = turn / kinds.len();

@@ -48,6 +48,7 @@ pub(super) struct Agent {
     /// An exit to which no answer was heard.
     unanswered: Option<(Ulid, WorkExit)>,
     sessions: u64,
+    acted: bool,
     twin: Option<Twin>,
 }
 
@@ -87,7 +88,20 @@ impl Scene<'_> {
 impl Agent {
     pub(super) fn new(number: usize, twin: Option<Twin>) -> Self {
         let name = format!("agent-{number}");
-        Self { name, process: None, belief: None, unanswered: None, sessions: 0, twin }
+        Self {
+            name,
+            process: None,
+            belief: None,
+            unanswered: None,
+            sessions: 0,
+            acted: false,
+            twin,
+        }
+    }
+
+    /// Whether it ever came so far as to do something.
+    pub(super) const fn has_acted(&self) -> bool {
+        self.acted
     }
 
     /// Its process is gone; what it was told it may have kept, or not.
@@ -123,6 +137,7 @@ impl Agent {
             process.fuse.light(1 + scene.dice.below(25) as u64);
         }
         scene.told.steps += 1;
+        self.acted = true;
         match (self.belief.clone(), scene.dice.below(10)) {
             _ if self.unanswered.is_some() => self.exit_again(scene),
             (Some(belief), 0..=1) => self.renew(&belief, scene),
