@@ -23,7 +23,7 @@ usage: cargo xtask CHORE
                          --quick installs nothing
   tidy                   the house rules
   bench [NAME] [--json]  figures against their bounds; `peers` is taken only by its name
-  bench page             writes docs/benchmarks.md from a run of about half an hour
+  bench page             writes docs/benchmarks.md from a run of a quarter of an hour or more
   recording DIR EVENTS   writes a workspace with a closed recording of that many events
   fire [NAME] [--seed S] [--count N] [--minutes M] [--short]
                          what takes too long for every test run; without a name says what there is;

@@ -8,7 +8,7 @@ use xtask::place::root;
 
 use super::load::{self, Load};
 use super::peers::{
-    self, ATTACKS, Comparison, FEW, MANY, Noticed, Recorded, SECONDS_MAX, Standing,
+    self, ATTACKS, Comparison, FEW, MANY, Noticed, Recorded, SECONDS_AGAIN, SECONDS_MAX, Standing,
 };
 use super::{FIGURES, Measured};
 use machine::Machine;
@@ -38,9 +38,11 @@ pub(super) fn write() -> Result<Vec<Measured>, String> {
         eprintln!("    page: {figure}");
         ours.extend(measure().map_err(|why| format!("figure `{figure}`: {why}"))?);
     }
+    let compared = peers::compare()?;
+    // Last: the disk is busy for some time with what it leaves.
     eprintln!("    page: load");
     let load = load::full()?;
-    let findings = Findings { machine, compared: peers::compare()?, ours, load };
+    let findings = Findings { machine, compared, ours, load };
     let path = root().join(PATH);
     fs::write(&path, page(&findings)).map_err(|error| format!("cannot write `{PATH}`: {error}"))?;
     Ok(findings.targets())
@@ -72,6 +74,7 @@ fn page(findings: &Findings) -> String {
         ("{few}", grouped(FEW as f64)),
         ("{many}", grouped(MANY as f64)),
         ("{limit}", SECONDS_MAX.to_string()),
+        ("{again}", format!("{SECONDS_AGAIN:.0}")),
     ];
     parts.iter().fold(TEXT.to_owned(), |text, (name, part)| text.replace(name, part.trim_end()))
 }

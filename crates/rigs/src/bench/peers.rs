@@ -29,6 +29,8 @@ pub(super) const MANY: u64 = 100_000;
 pub(super) const SECONDS_MAX: u64 = 60;
 /// Turns of what is short.
 const ROUNDS: usize = 3;
+/// A long recording that takes longer is made once: what comes and goes has its share in it.
+pub(super) const SECONDS_AGAIN: f64 = 20.0;
 /// Records between which syncs are counted.
 const WATCHED: [u64; 2] = [100, 500];
 
@@ -181,7 +183,7 @@ pub(super) fn compare() -> Result<Comparison, String> {
         turns.take(&home)?;
         eprintln!("    peers: {} records", who.name);
         let place = format!("long-{at}");
-        let long = run.record(who, MANY, &place)?;
+        let long = run.record_long(who, &place)?;
         let ours_again = at == 1;
         let verified = if ours_again { None } else { Some(run.check(who, &place, &long)?) };
         let noticed = if ours_again { Vec::new() } else { run.attacks(who, at)? };
@@ -219,6 +221,22 @@ impl Run<'_> {
             &["record", &count.to_string(), &self.place(place), &SECONDS_MAX.to_string()],
         )?;
         Recorded::read(&told)
+    }
+
+    /// A long store, which stays; of several that take only seconds, what the middle one took.
+    fn record_long(&self, who: Candidate, place: &str) -> Result<Recorded, String> {
+        let first = self.record(who, MANY, place)?;
+        if first.seconds > SECONDS_AGAIN {
+            return Ok(first);
+        }
+        let mut all = vec![first];
+        for _ in 1..ROUNDS {
+            let again = format!("{place}-again");
+            all.push(self.record(who, MANY, &again)?);
+            let _ = fs::remove_dir_all(self.home.below(&again));
+        }
+        all.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
+        Ok(all.swap_remove(ROUNDS / 2))
     }
 
     /// The first records of a new store, everybody in turns.
