@@ -331,6 +331,11 @@ fn parse<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, Order<'a>), Failur
         let message = "`--only` and `--skip` are for the rig `mutation`".to_owned();
         return Err(Failure::Usage(message));
     }
+    if !mutation::kinds().any(|kind| order.wants(kind)) {
+        let (only, kinds) = (order.only.unwrap_or_default(), mutation::kinds().collect::<Vec<_>>());
+        let message = format!("no kind of change `{only}`, there are: {}", kinds.join(", "));
+        return Err(Failure::Usage(message));
+    }
     Ok((name, order))
 }
 
@@ -399,7 +404,12 @@ mod tests {
             repeated(rig("mutation"), &order),
             "`cargo xtask fire mutation --seed 1 --only 'field' --skip 24832`"
         );
-        for wrong in [&["kill", "--only", "field"][..], &["--skip", "1"], &["mutation", "--only"]] {
+        for wrong in [
+            &["kill", "--only", "field"][..],
+            &["--skip", "1"],
+            &["mutation", "--only"],
+            &["mutation", "--only", "nothing"],
+        ] {
             assert_eq!(parsed(wrong), None, "{wrong:?}");
         }
     }

@@ -285,7 +285,8 @@ impl<S: State> Writer<S> {
     pub(crate) fn submit(&self, command: S::Command) -> Result<Recorded, WriteError> {
         let seat = Arc::new(Seat::default());
         self.send(command, Address { seat: Arc::clone(&seat), ticket: Ticket::ONLY });
-        self.hear(&seat).1
+        // Nobody dismisses a caller.
+        self.hear(&seat).map_or_else(|| Err(sheaf::given_up()), |(_, answer)| answer)
     }
 
     /// Decides a command, if that can be done now, or leaves it to whoever leads next.
@@ -300,8 +301,9 @@ impl<S: State> Writer<S> {
         }
     }
 
-    /// The next answer for `seat`, whose thread works for everybody until it comes.
-    fn hear(&self, seat: &Arc<Seat>) -> (Ticket, Answer) {
+    /// The next answer for `seat`, whose thread works for everybody until it comes, or until it is
+    /// dismissed.
+    fn hear(&self, seat: &Arc<Seat>) -> Option<(Ticket, Answer)> {
         loop {
             // In this order: whoever gives up the lead has seen us here, or we see that it is free.
             seat.attend();
@@ -311,11 +313,10 @@ impl<S: State> Writer<S> {
                 continue;
             }
             match seat.wait() {
-                News::Answer(ticket, answer) => return (ticket, answer),
+                News::Answer(ticket, answer) => return Some((ticket, answer)),
                 News::Duty(Duty::Lead) => self.lead(seat),
                 News::Duty(Duty::Carry(sheaf)) => self.carry(*sheaf),
-                // Only a crew is dismissed.
-                News::Dismissed => {}
+                News::Dismissed => return None,
             }
         }
     }

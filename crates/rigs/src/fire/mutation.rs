@@ -49,11 +49,6 @@ pub(super) fn run(order: &Order) -> Result<Ending, String> {
     let mutations = Mutations::of(&scene, &Scene::another(Dialect::V1_1));
     let field = Field { ledger: scene.ledger(), scene: &scene, options: &options, log: &log };
     let deadline = order.deadline();
-    let mut kinds =
-        KINDS.map(MutationKind::as_str).into_iter().chain(Change::ALL.map(Change::as_str));
-    if !kinds.any(|kind| order.wants(kind)) {
-        return Err(format!("there is no kind of change `{}`", order.only.unwrap_or_default()));
-    }
     // Bytes are by far the most: they come last, so that a short time is spent on all the others.
     let (mut tried, mut missed) = (0, 0);
     for kind in KINDS.into_iter().filter(|kind| order.wants(kind.as_str())) {
@@ -88,6 +83,11 @@ const KINDS: [MutationKind; 10] = [
     MutationKind::ArtifactDeleted,
     MutationKind::Truncated,
 ];
+
+/// The names of all kinds of change.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    KINDS.map(MutationKind::as_str).into_iter().chain(Change::ALL.map(Change::as_str))
+}
 
 /// What is done to a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

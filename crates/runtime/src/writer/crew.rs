@@ -8,7 +8,7 @@ use std::thread;
 
 use countersign_protocol::State;
 
-use super::seat::{Duty, Engaged, News, Seat};
+use super::seat::{Engaged, Seat};
 use super::{Writer, lock};
 
 /// One leads. While one is at the disk, another may still be telling those whose lines are there.
@@ -41,7 +41,8 @@ impl<S: State> Writer<S> {
                 .iter()
                 // Where there can be no more threads, callers do it for themselves.
                 .filter_map(|seat| {
-                    let member = move || self.serve(seat);
+                    // It sends nothing, so all that it hears is that it is dismissed.
+                    let member = move || drop(self.hear(seat));
                     thread::Builder::new().spawn_scoped(scope, member).ok()
                 })
                 .collect();
@@ -53,23 +54,6 @@ impl<S: State> Writer<S> {
             }
             done
         })
-    }
-
-    /// Does what there is to do until dismissed.
-    fn serve(&self, seat: &Arc<Seat>) {
-        loop {
-            seat.attend();
-            if self.takes_lead(seat) {
-                self.lead(seat);
-                continue;
-            }
-            match seat.wait() {
-                News::Duty(Duty::Lead) => self.lead(seat),
-                News::Duty(Duty::Carry(sheaf)) => self.carry(*sheaf),
-                // It sends nothing, so that nothing is answered.
-                News::Dismissed | News::Answer(..) => return,
-            }
-        }
     }
 
     /// One of the crew that has nothing else to do.

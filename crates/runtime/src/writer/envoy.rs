@@ -40,7 +40,7 @@ impl<'w, S: State> Envoy<'w, S> {
     /// The next answer, in whatever order they come; none if nothing was sent that was not answered.
     pub(crate) fn hear(&mut self) -> Option<(Ticket, Answer)> {
         let left = self.sent.checked_sub(1)?;
-        let heard = self.writer.hear(&self.seat);
+        let heard = self.writer.hear(&self.seat)?;
         // Not before: should its thread panic over work for others, the answer is still to come.
         self.sent = left;
         Some(heard)
